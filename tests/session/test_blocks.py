@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from midstep.session.state.large_arrays import BlockSizes, LargeCopies
 from midstep.session.state.snapshot import Snapshot, snapshot_bytes
 from tests.checkers.kill import ForkedChild, assert_nothing_left
 from tests.session.same import assert_same
+from tests.session.test_snapshot_checkpoints import PAGE
 
 SIZES = BlockSizes(large_bytes=4096, block_bytes=1024)
 
@@ -97,6 +101,15 @@ def test_arrays_come_back_bit_for_bit_and_weights_stay_in_one_file(tmp_path: Pat
     # 8 KiB and 16 KiB in blocks of 1 KiB; the model's 9,600 bytes are in no block.
     assert (tmp_path / "checkpoints/3/tensors.safetensors").stat().st_size > 9_600
     assert len(blocks(tmp_path)) == 24 + 2 * 2
+
+
+def test_the_reader_of_the_page_checks_blocks_too(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    command = [sys.executable, "-I", "-c", code, str(tmp_path / "checkpoints/1")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    spoil(next((tmp_path / "checkpoints/blocks").iterdir()), "flip")
+    assert b"AssertionError" in subprocess.run(command, capture_output=True, check=False).stderr
 
 
 def test_an_unchanged_block_is_written_once_and_an_unnamed_one_removed(tmp_path: Path) -> None:
