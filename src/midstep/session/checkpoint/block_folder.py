@@ -33,6 +33,8 @@ from midstep.session.checkpoint.checkpoint_folders import MANIFEST, CheckpointNa
 from midstep.session.checkpoint.hashes import check_hash, digest, unseal
 
 NAME = "blocks"
+MOST_MANIFEST_BYTES = 1 << 28
+"""A larger manifest is not read: it would list four million blocks."""
 log = logging.getLogger("midstep.session")
 _BLOCK = re.compile(r"[0-9a-f]{64}", flags=re.ASCII)
 _DAMAGED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -199,7 +201,10 @@ class BlockFolder:
                 continue  # being written or removed; its blocks are named by nobody else
             try:
                 with open_plain(folder, MANIFEST) as file:
-                    yield folder, named_blocks(file.read())
+                    if os.fstat(file.fileno()).st_size > MOST_MANIFEST_BYTES:
+                        continue
+                    data = file.read()
+                yield folder, named_blocks(data)
             except FormatError:  # damaged, so never read again
                 continue
             except OSError as error:
