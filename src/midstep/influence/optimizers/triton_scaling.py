@@ -7,7 +7,6 @@ there; elsewhere the compiled functions of `kernels.contraction` are used.
 Shapes: U sequences, P values of a tile, R rows and C columns of it.
 """
 
-
 from __future__ import annotations
 
 import functools

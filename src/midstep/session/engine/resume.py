@@ -55,12 +55,13 @@ class ResumePoint(LoadedCheckpoint):
 def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[str, Any]:
     """What identifies the training at a resume. Reads 32 items and moves no generator."""
     loader = parts.train_loader
+    dataset = getattr(loader, "dataset", None)
     # Reading an item may draw from a generator that the dataset or its transform holds.
-    with preserve_rng(find_generators(loader.dataset, depth=2)):
+    with preserve_rng(find_generators(dataset, depth=2)):
         known = fingerprints(
             model=parts.model,
             optimizer=parts.optimizer,
-            dataset=loader.dataset,
+            dataset=dataset,
             batch_size=getattr(loader, "batch_size", None),
             seed=config.seed,
         )

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import MidstepError, StorageError
+from midstep.core.errors import ControlError, MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
@@ -104,6 +104,7 @@ class TrainingEngine:
         )
         self.checkpoints_off: str | None = None
         """Why no more checkpoints are taken, in words; None while they are."""
+        self._has_boundaries = True
         self.notices: list[str] = []
         """What the user should read when the run begins; the driver prints it."""
         self._may_be_lazy = state.is_lazy()
@@ -111,7 +112,7 @@ class TrainingEngine:
         self._durability = CommandDurability(
             run, state, self.writer, record=self._record, meeting=meeting
         )
-        self._checkpointed: tuple[int, int, int, int] | None = None
+        self._checkpointed: tuple[int, ...] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
     def open(self, resume_point: ResumePoint | None, inexact: Iterable[str] = ()) -> None:
@@ -302,6 +303,8 @@ class TrainingEngine:
         Raises:
             StorageError: the disk refuses it, with `wait` and `on_fault="raise"` only.
         """
+        if not self._has_boundaries or (self._guard is not None and self.state.in_step):
+            return  # there is no state here to continue from
         if self._guard is None:
             self._checkpoint(reason, best=best, wait=wait)
         else:
@@ -309,6 +312,8 @@ class TrainingEngine:
 
     def save(self) -> Path:
         """Write a checkpoint now, even if this state has one; returns its path."""
+        if not self._has_boundaries:
+            raise ControlError(str(self.checkpoints_off))
         return self.writer.write_now(self.state.take(), "asked")
 
     def _checkpoint_or_warn(self, reason: str, *, best: bool, wait: bool) -> None:
@@ -317,6 +322,12 @@ class TrainingEngine:
         except StorageError as error:  # only with `wait`, where the user's loop ends anyway
             self.run.unsaved = str(error)
             log.warning("%s", error)
+
+    def take_no_checkpoints(self, words: str) -> None:
+        """Take none from now on: the loop meets no boundary whose state could be continued."""
+        self._has_boundaries = False
+        self.checkpoints_off = self.checkpoints_off or f"no checkpoints are taken: {words}"
+        self._controller.status.describe(checkpoints_off=self.checkpoints_off)
 
     def _switch_off(self, error: Exception) -> None:
         """No further checkpoint can be taken: record why, and show it in the state."""

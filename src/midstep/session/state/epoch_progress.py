@@ -15,6 +15,7 @@ from midstep.core.errors import FormatError
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.data.order.step_order import StepOrder
     from midstep.data.random_state import RandomState
 
 
@@ -91,7 +92,7 @@ class DataPosition:
     the epoch.
     """
 
-    def __init__(self, order: OrderedLoader) -> None:
+    def __init__(self, order: OrderedLoader | StepOrder) -> None:
         self._order = order
         self._loaded: Mapping[str, Any] | None = None
 

@@ -106,8 +106,8 @@ class TrainingParts:
     model: nn.Module
     optimizers: Sequence[Optimizer]
     """All optimizers; a step of the first one counts as a step of the training."""
-    optimizer_names: Sequence[str] | None = None
-    """Their names, if they were given in a dict."""
+    names_in_dict: Sequence[str] | None = None
+    """The names of the optimizers, if they were given in a dict."""
     train_loader: Any
     loss_fn: Callable[..., Any] | None = None
     val_loader: Any = None
@@ -131,14 +131,14 @@ class TrainingParts:
     @property
     def optimizer_keys(self) -> list[str]:
         """The name of each one's state in a snapshot, such as `optimizer` or `optimizer.D`."""
-        if self.optimizer_names is not None:
-            return [f"optimizer.{name}" for name in self.optimizer_names]
+        if self.names_in_dict is not None:
+            return [f"optimizer.{name}" for name in self.names_in_dict]
         return ["optimizer", *(f"optimizer.{i}" for i in range(1, len(self.optimizers)))]
 
     @property
-    def optimizer_labels(self) -> list[str]:
-        """What tells the optimizers apart: their names in a dict, else their positions."""
-        return list(self.optimizer_names or map(str, range(len(self.optimizers))))
+    def optimizer_names(self) -> Sequence[str]:
+        """The names of the optimizers, in their order: in commands, and in the series `lr.NAME`."""
+        return self.names_in_dict or [str(index) for index in range(len(self.optimizers))]
 
     def release(self) -> None:
         """Drop the loaders and the user's functions once the training is over.

@@ -24,11 +24,13 @@ from midstep.session.late_parameters import (
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
 from midstep.session.state.generators import UserGenerators, generators_in_workers
 from midstep.session.state.snapshot import Snapshot, tree_bytes
+from midstep.session.state.step_position import KeptVariables, StepPosition
 from midstep.session.state.training_parts import stateful_loss
 from midstep.session.state.untracked_tensors import OptimizerAttributes, UntrackedTensors
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.data.order.step_order import StepOrder
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
     from midstep.session.state.generators import GeneratorSearch
@@ -42,9 +44,11 @@ MOST_MARKS = 1 << 12
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
 MOST_DOTS = 2
 """An iterator or scheduler with more dots in its path belongs to something else than the step."""
-FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})
+FOUND_PARTS = frozenset(
+    {"loss_fn", "untracked", "generators", "optimizer_attributes", "steps", "kept"}
+)
 """Parts that checkpoints of earlier versions lack."""
-OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes"})
+OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes", "steps", "kept"})
 """Parts that a checkpoint may have and the training no more."""
 
 
@@ -69,7 +73,7 @@ class StepMarker:
         order: has the checksum of the ids; None if the loader has no order.
     """
 
-    def __init__(self, model: Any, order: OrderedLoader | None) -> None:
+    def __init__(self, model: Any, order: OrderedLoader | StepOrder | None) -> None:
         self._model = model
         self._sample: Any = None  # made when it is first needed
         self._order = order if order is not None and order.has_sample_ids else None
@@ -101,6 +105,8 @@ class StepMarker:
 
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
     """The generators of a loader and its samplers, by name. Call it before patching the loader."""
+    if loader is None:
+        return {}
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     generators = find_generators(
         loader.generator, *nested_samplers(sampler), outside=(loader.dataset,)
@@ -111,11 +117,11 @@ def find_loader_generators(loader: Any) -> dict[str, Generator]:
 class TrainingState:
     """Model, optimizers, order of the data, random generators and counters of one training.
 
-    Local variables of the user's own loop are not part of it.
+    Of the variables of the user's own loop it has those that the user keeps.
 
     Args:
         parts: what is trained.
-        order: the order of the training loader.
+        order: the order of the training loader, or that of a loop without one.
         generators: of the loader and its samplers, see `find_loader_generators`.
         config: the settings of the run; every snapshot holds them.
         to_host: whether `take` clones tensors into host memory by default.
@@ -124,7 +130,7 @@ class TrainingState:
     def __init__(
         self,
         parts: TrainingParts,
-        order: OrderedLoader,
+        order: OrderedLoader | StepOrder,
         generators: Mapping[str, Generator],
         config: SessionConfig,
         *,
@@ -135,6 +141,7 @@ class TrainingState:
         """Finished optimizer steps."""
         self.timeline = 0
         self.progress = EpochProgress()
+        self.steps, self.kept = StepPosition(), KeptVariables()
         self.scaler: Any = parts.scaler
         """The gradient scaler: the user's, or the one that a session made for fp16."""
         self.fingerprints: Mapping[str, Any] = {}
@@ -148,7 +155,7 @@ class TrainingState:
         self.user_generators = UserGenerators()
         """Generators that were found in the user's own code; saved like everything else."""
         self._untracked = UntrackedTensors(parts)
-        self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_labels)
+        self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_names)
         parts.extra_state.check()
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
@@ -169,9 +176,10 @@ class TrainingState:
         return self.order.cursor
 
     @property
-    def position(self) -> tuple[int, int, int, int]:
-        """Timeline, step, epoch and cursor: equal for equal states of one process."""
-        return self.timeline, self.step, self.order.epoch, self.order.cursor
+    def position(self) -> tuple[int, int, int, int, int, int]:
+        """Timeline, step, epoch, cursor, loop and index: equal for equal states of one process."""
+        order, steps = self.order, self.steps
+        return self.timeline, self.step, order.epoch, order.cursor, steps.loop, steps.index
 
     def describe_position(self) -> dict[str, Any]:
         """The position as commands return it."""
@@ -260,6 +268,8 @@ class TrainingState:
             )
             parts[name] = None
         gone = snapshot.states.keys() & OPTIONAL_PARTS - present
+        if "generators" in gone:  # the loop makes them later, and gets their states then
+            self.user_generators.load_state_dict(snapshot.states["generators"])
         if gone:
             states = {name: each for name, each in snapshot.states.items() if name not in gone}
             snapshot = replace(snapshot, states=states)
@@ -355,6 +365,8 @@ class TrainingState:
             "generators": self.user_generators or None,
             # Checkpoints call the user's extra state `also`, as they did from the start.
             "also": parts.extra_state or None,
+            "steps": self.steps or None,
+            "kept": self.kept or None,
             "progress": self.progress,
             "order": self._position,
         }

@@ -41,7 +41,7 @@ class UntrackedTensors:
 
     def words(self) -> Iterator[str]:
         """One sentence for each optimizer that has such tensors."""
-        for index, label in enumerate(self._parts.optimizer_labels):
+        for index, label in enumerate(self._parts.optimizer_names):
             count = sum(1 for name, _ in self._tensors() if name.startswith(f"optimizer.{label}."))
             if count:
                 are = "tensors of optimizer {} are" if count > 1 else "tensor of optimizer {} is"
@@ -53,7 +53,7 @@ class UntrackedTensors:
                 )
 
     def _words(self, index: int) -> str | int:
-        names = self._parts.optimizer_names
+        names = self._parts.names_in_dict
         return index + 1 if names is None else names[index]
 
     def state_dict(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class UntrackedTensors:
 
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         held = {id(each) for each in _held(self._parts)}
-        labels = self._parts.optimizer_labels
+        labels = self._parts.optimizer_names
         for label, optimizer in zip(labels, self._parts.optimizers, strict=True):
             for number, group in enumerate(optimizer.param_groups):
                 for position, tensor in enumerate(group["params"]):

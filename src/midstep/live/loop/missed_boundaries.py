@@ -1,0 +1,92 @@
+"""`MissedBoundaries`: notices a loop whose steps the boundary misses or meets at a wrong moment.
+
+A boundary is the loader's next batch after an optimizer step. That is wrong for a loop which takes
+its batches from elsewhere, and for one which fetches a batch before the backward pass of the batch
+before: there a restored state would meet the graph of another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CONSEQUENCE = "until then there is no going back, and no checkpoint is taken"
+NO_LOADER = (
+    "two optimizer steps were made without a boundary, so each optimizer step counts as a step: "
+    f"loop over `for step in run.steps(n)`, or call `run.step_end()` after each step; {CONSEQUENCE}"
+)
+OTHER_BATCHES = (
+    "two optimizer steps were made without a batch from the loader that was given to attach (an "
+    "iterator older than attach, a list of batches, another loader), so each optimizer step counts "
+    "as a step: call iter(loader) after attach, or loop over `for step in run.steps(n)`; "
+    f"{CONSEQUENCE}"
+)
+UNREAD_LOADER = (
+    "the loop reads no batch from the loader that was given to attach, whose position is then "
+    "unknown (an iterator older than attach, or another loader): call iter(loader) after attach, "
+    "or leave the loader out; a resume will not be exact, and there is no going back"
+)
+AHEAD = (
+    "the loop fetches its next batch before the backward pass of this one, so the next batch is no "
+    "boundary between two steps: fetch it at the head of the loop, or loop over `for step in "
+    "run.steps(n)`; a resume will not be exact, and there is no going back"
+)
+BATCH_BEFORE = (
+    "run.batch was called before the iteration that trains on the batch, so the batch is in no "
+    "state: call it at the head of the iteration; a resume will not be exact, and there is no "
+    "going back"
+)
+
+
+class MissedBoundaries:
+    """Watches the first steps of a loop for batches that are fetched ahead.
+
+    It costs nothing later on: a hook on the model is installed only if the first step takes a
+    second batch, and is removed at the first boundary.
+
+    Args:
+        model: its forward pass with gradients is noted.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self.is_first = True
+        """Whether no boundary was met yet."""
+        self._handle: Any = None
+        self._has_forward = False
+        self.is_ahead = False
+        """Whether the loop fetches batches ahead."""
+        self._next: Any = None
+
+    def second_batch(self) -> None:
+        """A second batch was requested before the optimizer stepped."""
+        if self.is_first and self._handle is None:
+            self._handle = self._model.register_forward_hook(self._note)
+
+    def _note(self, *_: object) -> None:
+        self._has_forward = True
+
+    def step_made(self) -> None:
+        """The optimizer stepped: a forward pass from here on belongs to the next step."""
+        self._has_forward = False
+
+    def boundary_met(self) -> bool:
+        """A batch was requested after an optimizer step; True if it is found to be ahead."""
+        self.is_first = False
+        if self._handle is not None:
+            self.is_ahead = self._has_forward
+            self.close()
+        return self.is_ahead
+
+    def of_this_step(self, batches: list[Any]) -> list[Any]:
+        """The batches that the step trained on, if its last one is that of the next step."""
+        before, self._next = self._next, batches[-1] if batches else None
+        return [*([] if before is None else [before]), *batches[:-1]]
+
+    def close(self) -> None:
+        """Remove the hook."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.remove()
