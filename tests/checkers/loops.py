@@ -22,6 +22,7 @@ import torch
 import midstep
 from midstep.control import Command, DebugController
 from midstep.core.errors import ControlError
+from midstep.session.state.training_parts import as_model, as_optimizers
 from tests.checkers.lives import Life, digest_of, inexact_facts, live, repeated_facts
 from tests.checkers.neutral import ENDS, PATIENCE_S, Condition, Scene, beside, wait_until
 
@@ -99,8 +100,8 @@ def run_script(
 
     def attach(model: Any, optimizer: Any, loader: Any = None, **own: Any) -> Any:
         run = whole(model, optimizer, loader, **{**own, **settings})
-        training.run, training.model = run, model
-        training.optimizers = optimizer if isinstance(optimizer, list) else [optimizer]
+        training.run, training.model = run, as_model(model)
+        training.optimizers, _names = as_optimizers(optimizer)
         inner = run.log
 
         def log(**scalars: Any) -> None:

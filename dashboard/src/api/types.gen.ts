@@ -1088,6 +1088,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sweep List
+         * @description The sweeps under the outputs folder, the newest first.
+         */
+        get: operations["sweep_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sweep
+         * @description One sweep: axes, cells with their states and values, effects of the axes.
+         */
+        get: operations["sweep"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/cells/{job}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Sweep Cell
+         * @description Stop one cell in order; the others continue.
+         */
+        post: operations["stop_sweep_cell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Sweep
+         * @description Run the open cells in a process that outlives this server.
+         */
+        post: operations["start_sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Sweep
+         * @description Stop the sweep in order: its cells take a checkpoint and can be resumed.
+         */
+        post: operations["stop_sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/debug/back": {
         parameters: {
             query?: never;
@@ -4170,6 +4270,213 @@ export interface components {
             version: number;
         };
         /**
+         * SweepActionOut
+         * @description What was done to a sweep.
+         */
+        SweepActionOut: {
+            /** Id */
+            id: string;
+            /** Pool */
+            pool: boolean;
+        };
+        /**
+         * SweepAxisOut
+         * @description A setting that the sweep varies.
+         */
+        SweepAxisOut: {
+            /** Is Seed */
+            is_seed: boolean;
+            /** Key */
+            key: string;
+            /** Label */
+            label: string;
+            /** Values */
+            values: string[];
+        };
+        /**
+         * SweepCellOut
+         * @description One cell of a sweep.
+         */
+        SweepCellOut: {
+            /** Address */
+            address: string;
+            /** Change */
+            change: ("code" | "data" | "accepted code") | null;
+            /** Choices */
+            choices: {
+                [key: string]: string;
+            };
+            /** Epoch */
+            epoch: number | null;
+            /** Error */
+            error: string | null;
+            /** Job */
+            job: number;
+            /** Name */
+            name: string;
+            /** Open */
+            open: boolean;
+            /** Run Id */
+            run_id: string | null;
+            /** Run State */
+            run_state: ("running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged") | null;
+            /** Share */
+            share: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "missing" | "running" | "finished" | "stopped" | "killed" | "failed";
+            /** Step */
+            step: number | null;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Values */
+            values: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+        };
+        /**
+         * SweepEffectOut
+         * @description What one level of an axis changes against another one, with the other axes held.
+         */
+        SweepEffectOut: {
+            /** Against */
+            against: string;
+            /** Axis */
+            axis: string;
+            /** Better */
+            better: string | null;
+            /** Enough */
+            enough: boolean;
+            /** Held */
+            held: {
+                [key: string]: string;
+            };
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Level */
+            level: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Mean */
+            mean: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Pairs */
+            pairs: components["schemas"]["SweepPairOut"][];
+            /** Seeds */
+            seeds: number;
+        };
+        /**
+         * SweepList
+         * @description The sweeps under the outputs folder, the newest first.
+         */
+        SweepList: {
+            /** Damaged */
+            damaged: string[];
+            /** Sweeps */
+            sweeps: components["schemas"]["SweepRowOut"][];
+        };
+        /**
+         * SweepOut
+         * @description One sweep with its cells and the effects of its axes.
+         */
+        SweepOut: {
+            /** Axes */
+            axes: components["schemas"]["SweepAxisOut"][];
+            /** Can Start */
+            can_start: boolean;
+            /** Cells */
+            cells: number;
+            /** Comparisons */
+            comparisons: components["schemas"]["SweepEffectOut"][];
+            /** Created */
+            created: number;
+            /** Directory */
+            directory: string;
+            /** Effects */
+            effects: components["schemas"]["SweepEffectOut"][];
+            /** Fewest Seeds */
+            fewest_seeds: number;
+            /** Fixed */
+            fixed: string[];
+            /** Grid */
+            grid: components["schemas"]["SweepCellOut"][];
+            /** Id */
+            id: string;
+            /** Lower Is Better */
+            lower_is_better: boolean;
+            /** Name */
+            name: string;
+            /** Open */
+            open: number;
+            /** Pool */
+            pool: boolean;
+            /** States */
+            states: {
+                [key: string]: number;
+            };
+            /** Value */
+            value: string;
+            /** Value Names */
+            value_names: string[];
+            /** Why Not */
+            why_not: string | null;
+        };
+        /**
+         * SweepPairOut
+         * @description Two finished cells that differ in one axis alone.
+         */
+        SweepPairOut: {
+            /** Against */
+            against: number;
+            /** Difference */
+            difference: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Job */
+            job: number;
+        };
+        /**
+         * SweepRowOut
+         * @description A sweep in the list of sweeps.
+         */
+        SweepRowOut: {
+            /** Cells */
+            cells: number;
+            /** Created */
+            created: number;
+            /** Directory */
+            directory: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Open */
+            open: number;
+            /** Pool */
+            pool: boolean;
+            /** States */
+            states: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * SweepStartIn
+         * @description Which cells to run.
+         */
+        SweepStartIn: {
+            /** Cells */
+            cells?: number[] | null;
+            /**
+             * Jobs
+             * @default 2
+             */
+            jobs: number;
+            /**
+             * Retry Failed
+             * @default false
+             */
+            retry_failed: boolean;
+        };
+        /**
          * TensorSummary
          * @description A tensor too large to send as JSON.
          */
@@ -6506,6 +6813,172 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep: {
+        parameters: {
+            query?: {
+                /** @description The value to show; best_val_loss when left out. */
+                value?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_sweep_cell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+                /** @description Number of the cell. */
+                job: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_sweep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepStartIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_sweep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

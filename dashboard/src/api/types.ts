@@ -34,6 +34,13 @@ export type InfluenceEvaluatedSequence = Schemas["InfluenceEvaluatedSequence"];
 export type InfluenceDelta = Schemas["InfluenceDelta"];
 export type InfluenceValidation = Schemas["InfluenceValidation"];
 
+export type SweepList = Schemas["SweepList"];
+export type SweepOut = Schemas["SweepOut"];
+export type SweepRow = Schemas["SweepRowOut"];
+export type SweepAxis = Schemas["SweepAxisOut"];
+export type SweepCell = Schemas["SweepCellOut"];
+export type SweepEffect = Schemas["SweepEffectOut"];
+
 export type DatasetListOut = Schemas["DatasetListOut"];
 export type DatasetSummary = Schemas["DatasetSummary"];
 export type DatasetOut = Schemas["DatasetOut"];

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import ConfigError
 from midstep.live.attached_run import AttachedRun
 from midstep.live.mode import current_mode
-from midstep.session.state.training_parts import ExtraState, TrainingParts
+from midstep.session.state.extra_state import ExtraState
+from midstep.session.state.training_parts import TrainingParts, as_model, as_optimizers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def attach(
-    model: nn.Module,
-    optimizer: Optimizer | Sequence[Optimizer],
+    model: nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module],
+    optimizer: Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer],
     loader: Iterable[Any] | None = None,
     *,
     scheduler: Any = None,
@@ -59,15 +60,17 @@ def attach(
     the stop could not be written. A second signal ends the process.
 
     Args:
-        model: the module in training; its parameters can be watched.
-        optimizer: one, or several; a step of the first one counts as a step of the run.
+        model: the module in training, or several in a dict or list; their parameters can be
+            watched. Those of `{"D": net}` are called `D.…`.
+        optimizer: one, or several in a dict or list; a step of the first one counts as a step.
         loader: what the loop iterates over. It is patched in place until the block ends. Leave it
             out if there is none, and loop over `run.steps(n)`.
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
         loss_fn: a module whose output is the loss; without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
-            anything with `state_dict` and `load_state_dict`. Every snapshot holds them.
+            anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
+            `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
         config: settings of the training for the record, such as `vars(args)`: a dict, Namespace,
             dataclass or OmegaConf config. Nothing is read from it.
         total_steps: of the training, for the progress shown, where the loop cannot know.
@@ -105,9 +108,11 @@ def attach(
     """
     from midstep.session.config import SessionConfig
 
+    optimizers, names = as_optimizers(optimizer)
     parts = TrainingParts(
-        model=model,
-        optimizers=_as_list(optimizer),
+        model=as_model(model),
+        optimizers=optimizers,
+        names_in_dict=names,
         train_loader=loader,
         scheduler=scheduler,
         scaler=scaler,
@@ -140,18 +145,6 @@ def attach(
         controller=controller,
         start_paused=start_paused,
     )
-
-
-def _as_list(given: Any) -> list[Optimizer]:
-    """One optimizer or several, checked."""
-    from torch.optim import Optimizer
-
-    optimizers = list(given) if isinstance(given, list | tuple) else [given]
-    wrong = [optimizer for optimizer in optimizers if not isinstance(optimizer, Optimizer)]
-    if wrong or not optimizers:
-        what = type(wrong[0]).__name__ if wrong else "an empty list"
-        raise ConfigError(f"optimizer must be a torch optimizer or a list of them, got {what}")
-    return optimizers
 
 
 def _check_total(total_steps: int | None) -> None:

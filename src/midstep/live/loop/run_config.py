@@ -24,7 +24,7 @@ def header_config(parts: TrainingParts, config: Any) -> dict[str, Any]:
     midstep reads itself. A setting of the user's with a name that midstep uses is under `given`.
     """
     own = {name: value for name, value in parts.describe().items() if value is not None}
-    own["optimizers"] = [type(optimizer).__name__ for optimizer in parts.optimizers]
+    own["optimizers"] = parts.describe_optimizers()
     user = as_settings(config)
     # A resume compares the numeric settings of the header with those that midstep knows.
     hidden = {

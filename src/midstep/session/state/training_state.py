@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
     from midstep.session.state.generators import GeneratorSearch
+    from midstep.session.state.large_arrays import LargeCopies
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
@@ -154,7 +155,8 @@ class TrainingState:
         self.user_generators = UserGenerators()
         """Generators that were found in the user's own code; saved like everything else."""
         self._untracked = UntrackedTensors(parts)
-        self._attributes = OptimizerAttributes(parts.optimizers)
+        self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_names)
+        parts.extra_state.check()
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
         self._marker = StepMarker(parts.model, order)
@@ -188,8 +190,12 @@ class TrainingState:
             "timeline": self.timeline,
         }
 
-    def take(self, *, to_host: bool | None = None) -> Snapshot:
+    def take(self, *, to_host: bool | None = None, large: LargeCopies | None = None) -> Snapshot:
         """Clone the whole state. Only at a boundary, where no batch was fetched ahead.
+
+        Args:
+            to_host: clone into host memory at once.
+            large: copies large arrays apart, see `Snapshot.take`.
 
         Raises:
             ControlError: a step is in progress, as after one that raised.
@@ -213,6 +219,7 @@ class TrainingState:
             fingerprints=self.fingerprints,
             origin=self.origin(),
             to_host=self._to_host if to_host is None else to_host,
+            large=large,
         )
 
     def is_lazy(self) -> bool:
@@ -233,7 +240,8 @@ class TrainingState:
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
         self.check_fits(snapshot)
-        check_optimizer(self.parts.optimizer, snapshot.states.get("optimizer", {}))
+        for key, optimizer in zip(self.parts.optimizer_keys, self.parts.optimizers, strict=True):
+            check_optimizer(optimizer, snapshot.states.get(key, {}))
         self.before_restore()
         parts, snapshot = self._matching(snapshot)
         snapshot.restore(parts, generators=self._generators)
@@ -260,6 +268,8 @@ class TrainingState:
             )
             parts[name] = None
         gone = snapshot.states.keys() & OPTIONAL_PARTS - present
+        if "generators" in gone:  # the loop makes them later, and gets their states then
+            self.user_generators.load_state_dict(snapshot.states["generators"])
         if gone:
             states = {name: each for name, each in snapshot.states.items() if name not in gone}
             snapshot = replace(snapshot, states=states)
@@ -287,6 +297,10 @@ class TrainingState:
             f"{name} holds tensors in a form that cannot be saved; keep them in the optimizer's "
             "`state`"
             for name in self._attributes.unsaved
+        ]
+        problems += [
+            f"{words}; the environment is not exact until its next reset"
+            for words in self.parts.extra_state.unsaved()
         ]
         problems += [
             f"{path} is a generator in the loader's workers, which end with their generators; "
@@ -318,10 +332,11 @@ class TrainingState:
         self.order.set_epoch(epoch)
         self.progress.begin_epoch(self.step)
 
-    def state_bytes(self) -> int:
-        """Bytes that the tensors of a snapshot would take."""
-        present = (part for part in self._stateful().values() if part is not None)
-        return tree_bytes([part.state_dict() for part in present])
+    def state_bytes(self, large: LargeCopies | None = None) -> int:
+        """Bytes that the arrays of a snapshot would take, without blocks that `large` shares."""
+        present = {name: part for name, part in self._stateful().items() if part is not None}
+        live = {name: part.state_dict() for name, part in present.items()}
+        return tree_bytes(live) - (0 if large is None else large.shared_bytes(live))
 
     def mark_step(
         self, lr: Any, loss: Any, batches: Sequence[Any], *, is_repeated: bool = False
@@ -339,11 +354,9 @@ class TrainingState:
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
         parts = self.parts
-        further = {f"optimizer.{i}": each for i, each in enumerate(parts.optimizers[1:], start=1)}
         return {
             "model": parts.model,
-            "optimizer": parts.optimizer,
-            **further,
+            **dict(zip(parts.optimizer_keys, parts.optimizers, strict=True)),
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
             "loss_fn": stateful_loss(parts.loss_fn),
