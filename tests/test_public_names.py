@@ -25,6 +25,7 @@ ROOMS = (
     "midstep.data",
     "midstep.data.order",
     "midstep.influence",
+    "midstep.models.autoencoder.part_configs",
     "midstep.session",
     "midstep.session.hooks",
     "midstep.control.breakpoints.rule",
@@ -61,6 +62,7 @@ LAZY_PACKAGES = {
     "midstep.data.order": set(),
     "midstep.facts": set(),
     "midstep.influence": set(),
+    "midstep.models.autoencoder": set(),
     "midstep.session": {"hooks"},
     "midstep.session.hooks": set(),
 }

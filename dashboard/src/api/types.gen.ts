@@ -301,6 +301,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/recipes/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Recipe Files
+         * @description Files of the folders of `--data` that recipes can train on.
+         */
+        get: operations["recipe_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/recipes/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Recipe
+         * @description All settings that a run would have, without starting it.
+         */
+        post: operations["preview_recipe"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -2131,6 +2171,26 @@ export interface components {
             x: "step" | "epoch" | "time";
         };
         /**
+         * DataFileList
+         * @description The files that recipes can train on.
+         */
+        DataFileList: {
+            /** Files */
+            files: components["schemas"]["DataFileOut"][];
+        };
+        /**
+         * DataFileOut
+         * @description A file of the server's data folders that a recipe can train on.
+         */
+        DataFileOut: {
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+        };
+        /**
          * DatasetAuditOut
          * @description Audit and ledger; null if the dataset has none or it cannot be read.
          */
@@ -3286,6 +3346,29 @@ export interface components {
             type: "ping";
         };
         /**
+         * PreviewIn
+         * @description A recipe with typed settings; never code, argv or a path.
+         */
+        PreviewIn: {
+            /** Recipe */
+            recipe: string;
+            /**
+             * Settings
+             * @default {}
+             */
+            settings: {
+                [key: string]: boolean | number | string | number[] | string[] | null;
+            };
+        };
+        /**
+         * PreviewOut
+         * @description All settings that a run would have.
+         */
+        PreviewOut: {
+            /** Config */
+            config: string;
+        };
+        /**
          * Problem
          * @description The body of every error response: what happened and what to do.
          */
@@ -3919,12 +4002,16 @@ export interface components {
             /** Choices */
             choices: string[];
             /** Default */
-            default: boolean | number | string;
+            default: boolean | number | string | number[] | string[] | null;
+            /** Group */
+            group: string;
+            /** Is Optional */
+            is_optional: boolean;
             /**
              * Kind
              * @enum {string}
              */
-            kind: "int" | "float" | "bool" | "choice" | "text";
+            kind: "int" | "float" | "bool" | "choice" | "text" | "ints" | "words" | "file";
             /** Maximum */
             maximum: number | null;
             /** Minimum */
@@ -3994,7 +4081,7 @@ export interface components {
         };
         /**
          * StartIn
-         * @description A run to start: the name of a recipe and typed settings; never code, argv or a path.
+         * @description A run to start.
          */
         StartIn: {
             /** Id */
@@ -4013,7 +4100,7 @@ export interface components {
              * @default {}
              */
             settings: {
-                [key: string]: boolean | number | string;
+                [key: string]: boolean | number | string | number[] | string[] | null;
             };
         };
         /**
@@ -5114,6 +5201,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RecipeList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recipe_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataFileList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_recipe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

@@ -81,6 +81,9 @@ export type Removed = Schemas["DeletedOut"];
 export type RecipeSetting = Schemas["SettingOut"];
 export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
+export type RecipeSettingValue = NonNullable<Schemas["PreviewIn"]["settings"]>[string];
+export type RecipePreview = Schemas["PreviewOut"];
+export type DataFileList = Schemas["DataFileList"];
 
 /** By the loop, by SIGTERM, by SIGKILL. */
 export type StopLevel = "stop" | Schemas["EndIn"]["how"];

@@ -42,6 +42,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("train")(train_command.train)
+app.command("resume")(train_command.resume)
 app.add_typer(ctl_app.app, name="ctl")
 app.add_typer(data_app.app, name="data")
 app.add_typer(influence.app, name="influence")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -24,7 +25,7 @@ from midstep.models.autoencoder import (
     register_encoder,
     valid_pairs,
 )
-from midstep.models.autoencoder.builders import ENCODERS, LATENT_SPACES
+from midstep.models.autoencoder.builders import DECODERS, ENCODERS, LATENT_SPACES
 from midstep.models.autoencoder.latent.library_quantizers import scalar_levels
 from tests.models.autoencoder.samples import SPECS, batch_of
 
@@ -48,11 +49,13 @@ def register_mean() -> None:
 
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
-    before = dict(ENCODERS._parts)
+    registries = (ENCODERS, DECODERS)
+    before = [dict(registry._parts) for registry in registries]
     part_registry.load_entry_points.cache_clear()
     yield
-    ENCODERS._parts.clear()
-    ENCODERS._parts.update(before)
+    for registry, parts in zip(registries, before, strict=True):
+        registry._parts.clear()
+        registry._parts.update(parts)
     part_registry.load_entry_points.cache_clear()
 
 
@@ -194,3 +197,15 @@ def test_the_page_lists_the_latent_spaces() -> None:
     assert all(
         f"| `{name}`" in section or f"`{name}` |" in section for name in LATENT_SPACES.names()
     )
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_examples_of_the_page_run() -> None:
+    """The last one registers a part, which then trains."""
+    names: dict[str, object] = {}
+    for example in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
+        exec(example, names)
+    names["register"]()
+    model = build_from_config(model_config(decoder="mean"), SPECS["vector"])
+    batch = batch_of("vector")
+    assert model(batch).reconstruction["x"].shape == batch["x"].shape

@@ -9,6 +9,7 @@ import typer
 
 from midstep.cli.output.screen import Screen
 from midstep.cli.output.text_format import format_number
+from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run
 from midstep.cli.sweep.run_sweep import AcceptCode, Detach, Jobs, RetryFailed, Threads, run_multirun
 from midstep.core.errors import ConfigError
 
@@ -85,6 +86,32 @@ def train(
     from midstep.loops.composed.loop_training import RunLocation
 
     _train(composed, RunLocation.of(composed, save_dir=save_dir), paused=paused)
+
+
+def resume(
+    run: RunName,
+    save_dir: SaveDir = DEFAULT_SAVE_DIR,
+    paused: Annotated[bool, typer.Option("--paused", help="Pause before the first step.")] = False,
+) -> None:
+    """Continue a run of [bold]midstep train[/bold] from its newest checkpoint.
+
+    Settings come from its folder [bold].hydra[/bold]. The result is the same as without the
+    interruption, bit for bit.
+    """
+    from midstep.facts.liveness.run_liveness import end_state
+    from midstep.loops.composed.loop_training import RunLocation
+    from midstep.loops.config.recorded_config import read_recorded
+
+    directory = find_run(run, save_dir).absolute()
+    composed = read_recorded(directory)
+    state = end_state(directory).state
+    if state == "finished":
+        raise ConfigError(f"{directory.name} is finished; start another run with midstep train")
+    name = composed.folders.job.name or composed.config.loop.name
+    location = RunLocation(
+        name=name, save_dir=directory.parent, run_name=directory.name, resume="auto"
+    )
+    _train(composed, location, paused=paused)
 
 
 def _train(composed: ComposedConfig, location: RunLocation, *, paused: bool = False) -> None:

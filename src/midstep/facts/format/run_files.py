@@ -38,7 +38,7 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("checkpoint", rf"checkpoints/blocks/(?:[0-9a-f]{{64}}|{_TEMPORARY})"),
     ("checkpoint", r"best_val|last|model"),
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
-    ("artifact", r"artifacts/trajectories\.json"),
+    ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _OWN)
 _KIND_OF_FOLDER: dict[str, FileKind] = {

@@ -50,7 +50,7 @@ class AutoencoderFacts:
         self, model: Autoencoder, validation: SampleDataset, spec: SampleSpec, *, epochs: int
     ) -> None:
         self._model, self._spec = model, spec
-        self._last_epoch, self._every = epochs - 1, max(1, epochs // RECORDS)
+        self._epochs = epochs
         rows = list(range(min(MEASURED, len(validation))))
         self._samples: Mapping[str, Tensor] = validation.__getitems__(rows)
         self._codebook: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class AutoencoderFacts:
                 codebook_perplexity=self._codebook["perplexity"],
                 codebook_usage=self._codebook["usage"],
             )
-        if record.epoch % self._every == 0 or record.epoch == self._last_epoch:
+        if is_recorded(record.epoch, self._epochs):
             fields |= self._measure(session.trainer.device)
         return fields
 
@@ -99,11 +99,7 @@ class AutoencoderFacts:
         rebuilt = dict(output.reconstruction)
         if "tokens_id" in rebuilt:
             rebuilt["tokens_id"] = predicted_ids(rebuilt)
-        return {
-            "kind": self._spec.kind,
-            "samples": {name: _rounded(samples[name]) for name in rebuilt if name in samples},
-            "reconstructions": {name: _rounded(value) for name, value in rebuilt.items()},
-        }
+        return shown_pairs(self._spec.kind, samples, rebuilt)
 
     def _noise_levels(
         self, samples: Mapping[str, Tensor], output: AutoencoderOutput, signal: Tensor
@@ -121,6 +117,22 @@ class AutoencoderFacts:
             }
             for index, each in enumerate(chosen)
         ]
+
+
+def shown_pairs(
+    kind: str, samples: Mapping[str, Tensor], rebuilt: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """The field `reconstructions` of an epoch's record: the first samples, and what they became."""
+    return {
+        "kind": kind,
+        "samples": {name: _rounded(samples[name]) for name in rebuilt if name in samples},
+        "reconstructions": {name: _rounded(value) for name, value in rebuilt.items()},
+    }
+
+
+def is_recorded(epoch: int, epochs: int) -> bool:
+    """Whether reconstructions of this epoch are recorded: 20 to 40 times, and at the end."""
+    return epoch % max(1, epochs // RECORDS) == 0 or epoch == epochs - 1
 
 
 def _rounded(values: Tensor) -> Any:

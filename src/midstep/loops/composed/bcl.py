@@ -14,6 +14,7 @@ from midstep.core.errors import ConfigError
 from midstep.data.sources.digits import Digits
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig
+from midstep.loops.composed.autoencoder_facts import SHOWN, is_recorded, shown_pairs
 from midstep.loops.composed.loop_parts import Batch, LoopParts
 from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from midstep.data.sources.source_data import SampleDataset, SourceData
     from midstep.loops.config.train_config import TrainConfig
     from midstep.session import Session
-    from midstep.session.fit.fit_loop import StepRecord
+    from midstep.session.fit.fit_loop import EpochRecord, StepRecord
 
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:
@@ -43,6 +44,8 @@ def build(config: TrainConfig, data: SourceData) -> LoopParts:
             f"loop=bcl needs images, but data={config.data.name} has {data.spec.kind}; "
             "use data=digits or data=mnist5k"
         )
+    if config.data.batch_size == "auto":
+        raise ConfigError("loop=bcl needs data.batch_size as a number; its steps depend on it")
     device = choose_device(config.phase1.trainer.device)
     images, validation = (as_digits(data.splits[name], device) for name in ("train", "val"))
     training = ComposedBcl(bcl_config(config, len(images)), (images, validation))
@@ -109,6 +112,17 @@ class ComposedBcl(BclTraining):
         """Add the hooks of the recipe to a session."""
         self.install(session)
         super().begin(session)
+        session.on_epoch(self._epoch_ended)
+
+    @torch.no_grad()
+    def _epoch_ended(self, record: EpochRecord) -> dict[str, Any]:
+        """The first validation images and their reconstructions, for the plot family `recon`."""
+        epochs = max(1, self.config.steps * self.config.batch_size // len(self.digits))
+        if not is_recorded(record.epoch, epochs):
+            return {}
+        images = self.validation.images[:SHOWN]
+        rebuilt = self.model(images).reshape(images.shape)
+        return {"reconstructions": shown_pairs("image", {"image": images}, {"image": rebuilt})}
 
 
 def as_digits(split: SampleDataset, device: str) -> Digits:

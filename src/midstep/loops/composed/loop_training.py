@@ -16,9 +16,14 @@ import torch
 from midstep.core import set_all_seeds
 from midstep.core.errors import ConfigError
 from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.moments import Moment
 from midstep.data.sources.dataloaders import load_source, make_loaders
+from midstep.loops.composed.auto_batch_size import largest_batch_size, with_batch_size
+from midstep.loops.composed.step_profile import StepProfile
 from midstep.loops.config.composed_config import ComposedConfig, as_composed
+from midstep.loops.config.trainer_config import choose_device
 from midstep.loops.loop_registry import find_loop
+from midstep.monitoring import FigureSession, get_enabled_families
 from midstep.session import Run, Session
 
 if TYPE_CHECKING:
@@ -77,11 +82,22 @@ class LoopTraining:
         self.data: SourceData = load_source(settings.data)
         set_all_seeds(settings.phase1.trainer.seed)
         self.parts: LoopParts = find_loop(settings.loop.name).load_build()(settings, self.data)
+        for (
+            moment
+        ) in settings.logging.moments:  # an unknown family is refused before the run begins
+            get_enabled_families(settings.logging, self.parts.families, moment)
+        self.found_batch_size: int | None = None
+        """The size that `data.batch_size=auto` found."""
+        if settings.data.batch_size == "auto":
+            device = torch.device(choose_device(settings.phase1.trainer.device))
+            self.found_batch_size = largest_batch_size(self.parts, self.data, device)
+            composed = with_batch_size(composed, self.found_batch_size)
         self.composed = composed
         self.train_loader, self.val_loader, self.test_loader = make_loaders(
             self.data, self.composed.config.data, seed=settings.phase1.trainer.seed
         )
         self._session: Session | None = None
+        self._profile: StepProfile | None = None
         self._epoch_hooks: list[EpochHook] = []
 
     def on_epoch(self, hook: EpochHook) -> None:
@@ -152,6 +168,9 @@ class LoopTraining:
         self._session = session
         if self.parts.begin is not None:
             self.parts.begin(session)
+        if self.trainer.profile == "steps":
+            self._profile = StepProfile(session)
+            self._profile.begin()
         return run
 
     def run_to_end(self, run: Run) -> dict[str, Any]:
@@ -165,11 +184,16 @@ class LoopTraining:
             raise ConfigError("run_to_end needs the run that open_run returned")
         for hook in self._epoch_hooks:
             session.on_epoch(hook)
-        with session:
+        figures = FigureSession(
+            run.dir, self.composed.config.logging, self.parts.families, run.event
+        )
+        with session, figures:
             if self.parts.total_steps is None:
                 session.fit(epochs=self.trainer.epochs)
             else:
                 session.fit(steps=self.parts.total_steps)
+            if self._profile is not None:  # a run may be shorter than what is profiled
+                self._profile.end()
             return self._result(session)
 
     def _result(self, session: Session) -> dict[str, Any]:
@@ -211,6 +235,13 @@ class LoopTraining:
             existing="refuse" if location.resume == "never" else "continue",
         )
         write_hydra_folder(run.dir, self.composed.hydra_texts)
+        if self.found_batch_size is not None:
+            run.event(
+                Moment.INTERVENTION,
+                who="system",
+                kind="batch_size_found",
+                batch_size=self.found_batch_size,
+            )
         return run
 
 

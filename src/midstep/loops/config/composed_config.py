@@ -236,6 +236,12 @@ def as_composed(config: Any) -> ComposedConfig:
 
 def read_train_config(resolved: Mapping[str, Any]) -> TrainConfig:
     """The dataclasses of resolved settings, such as those in the header of a run."""
+    mirror = resolved["logging"]["mirror"]
+    if mirror is not None:
+        raise ConfigError(
+            f"logging={mirror} needs a mirror to a tracker, and there is none yet; "
+            "use logging=default, which records facts on disk"
+        )
     settings = find_loop(resolved["loop"]["name"]).settings_class
     loop = read_dataclass(settings, resolved["loop"], path="loop")
     return read_dataclass(TrainConfig, {**resolved, "loop": loop})

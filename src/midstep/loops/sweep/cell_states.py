@@ -14,6 +14,7 @@ from typing import Any, Literal
 from midstep.core.errors import ConfigError, StorageError
 from midstep.core.files.untrusted_files import open_regular
 from midstep.facts.index.run_row import LIVE_STATES, RunRow, read_row
+from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.loops.sweep.cell_address import digest_modules, fingerprint_data
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan
@@ -151,26 +152,34 @@ def _cell(
         state = "failed"
     if row is None:
         return Cell(**known, state=state, error=job.failure, change=_change(job, code, data))
+    step = row.step
+    if state == "killed" and step is None:  # the lease of a killed run stays, with its last step
+        step = (read_lease(folder / job.run_dir) or {}).get("step")
     return Cell(
         **known,
         state=state,
         run_state=row.state,
         run_id=row.id,
         change=_change(job, code, data),
-        share=_share(row, state),
-        step=row.step,
+        share=_share(step, row, state),
+        step=step,
         epoch=row.epoch,
         values=row.summary,
-        error=(job.failure or row.why) if state in ("failed", "killed") else None,
+        error=_error(job, row) if state in ("failed", "killed") else None,
     )
 
 
-def _share(row: RunRow, state: CellState) -> float | None:
+def _error(job: PlannedJob, row: RunRow) -> str | None:
+    """What the run recorded, else what its process printed last."""
+    return row.why if row.state == "failed" and row.why else job.failure or row.why
+
+
+def _share(step: int | None, row: RunRow, state: CellState) -> float | None:
     if state == "finished":
         return 1.0
-    if row.step is None or not row.total_steps:
+    if step is None or not row.total_steps:
         return None
-    return min(1.0, row.step / row.total_steps)
+    return min(1.0, step / row.total_steps)
 
 
 def _change(

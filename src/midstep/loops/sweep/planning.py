@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, FormatError
 from midstep.core.ids import new_run_id, run_directory_name
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
 from midstep.loops.sweep.cell_address import digest_json, digest_modules, fingerprint_data
@@ -96,6 +96,7 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         data_fingerprint=fingerprint_data(map(Path, job.data_files)),
         failure=None,
         accepted_code=(),
+        batch_size=None,
     )
     if not has_run:
         return renewed
@@ -107,6 +108,20 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         run_id=new_run_id(),
         replaced_runs=(*job.replaced_runs, job.run_dir),
     )
+
+
+def with_found_batch_size(job: PlannedJob, folder: Path) -> PlannedJob:
+    """The job with the batch size that its run found and recorded, if it was to find one."""
+    data = job.config.get("data")
+    if not isinstance(data, Mapping) or data.get("batch_size") != "auto":
+        return job
+    from midstep.loops.config.recorded_config import read_recorded
+
+    try:
+        size = read_recorded(folder / job.run_dir).config.data.batch_size
+    except (ConfigError, FormatError):  # the run has not begun
+        return job
+    return replace(job, batch_size=size) if isinstance(size, int) else job
 
 
 def _plan_job(

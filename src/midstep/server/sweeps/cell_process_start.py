@@ -26,7 +26,7 @@ from midstep.session.run_directory import PRIVATE
 
 CELL_COMMAND = (sys.executable, "-P", "-m", "midstep.live.cell_process")
 """The process of a cell. Its module lies above `server`, so it is not imported here."""
-LOCK_WAIT_S = 2.0
+LOCK_WAIT_S = 0.5
 """How long a reader that tests a lock may hold it; readers hold it for microseconds."""
 
 

@@ -21,7 +21,7 @@ from midstep.loops.sweep.cell_states import (
     pool_holder,
 )
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan, read_plan, write_plan
-from midstep.loops.sweep.planning import renewed_job
+from midstep.loops.sweep.planning import renewed_job, with_found_batch_size
 from midstep.server.sweeps.cell_process_start import (
     CELL_COMMAND,
     CellProcess,
@@ -214,9 +214,10 @@ class SweepPool:
         for process in [each for each in self._active if each.has_ended()]:
             self._active.remove(process)
             failure = process.failure()
-            job = process.job
+            job = with_found_batch_size(process.job, self.folder)
             if failure is not None and not process.is_stopping:
                 job = replace(job, failure=failure)
+            if job != process.job:
                 self._change(job)
             self._on_change("ended", self._cell(job))
 
