@@ -69,7 +69,9 @@ def continue_plan(earlier: SweepPlan, requested: SweepPlan) -> SweepPlan:
     """The earlier plan with the cells of `requested` that it lacks; its other cells stay."""
     known = {job.config_hash for job in earlier.jobs}
     names = {job.run_dir for job in earlier.jobs}
-    jobs = list(earlier.jobs)
+    by_config = {job.config_hash: job for job in requested.jobs}
+    # A module may have been renamed since: then the earlier plan names one that is gone.
+    jobs = [_with_names_of(job, by_config.get(job.config_hash)) for job in earlier.jobs]
     for job in requested.jobs:
         if job.config_hash in known:
             continue
@@ -81,6 +83,13 @@ def continue_plan(earlier: SweepPlan, requested: SweepPlan) -> SweepPlan:
     return replace(earlier, axes=axes, jobs=tuple(jobs))
 
 
+def _with_names_of(job: PlannedJob, requested: PlannedJob | None) -> PlannedJob:
+    """The job with the names of modules and data files of now; their hashes stay."""
+    if requested is None:
+        return job
+    return replace(job, modules=requested.modules, data_files=requested.data_files)
+
+
 def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> PlannedJob:
     """The job with the data and the code of now. A run with other code or data is left as it is.
 
@@ -89,6 +98,10 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         name: name of the sweep.
         at: now.
         has_run: whether there is a run with the earlier code or data.
+
+    Raises:
+        ConfigError: a module that the config named is gone.
+        StorageError: a data file is gone.
     """
     renewed = replace(
         job,
