@@ -122,7 +122,7 @@ def check_nothing_redone(sweep: Sweep, finished_before: set[str]) -> None:
         each = epochs[0][0]
         assert epochs[-1][-1] == cell.step
         for before, after in pairwise(epochs):
-            # A kill may come between the record of an epoch and its checkpoint: then one is repeated.
+            # A kill may come between the record of an epoch and its checkpoint: one is repeated.
             assert after[0] - before[-1] in (0, each), (cell.run_dir, epochs)
 
 
