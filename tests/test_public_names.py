@@ -24,6 +24,7 @@ ROOMS = (
     "midstep.facts",
     "midstep.data",
     "midstep.data.order",
+    "midstep.data.sources",
     "midstep.influence",
     "midstep.models.autoencoder.part_configs",
     "midstep.session",
@@ -58,8 +59,10 @@ print(json.dumps(table))
 """
 LAZY_PACKAGES = {
     "midstep": {"__version__"},
+    "midstep.core": set(),
     "midstep.data": set(),
     "midstep.data.order": set(),
+    "midstep.data.sources": set(),
     "midstep.facts": set(),
     "midstep.influence": set(),
     "midstep.models.autoencoder": set(),
@@ -77,7 +80,7 @@ PUBLIC_NAMES = [
 NAMES_A_USER_TYPES = """
     Breakpoint Client ClientError Command ConfigError ControlError DebugController Hook
     MidstepError Panel Run Session SessionConfig StopTraining StorageError __version__ attach
-    hooks serve
+    env_state hooks serve
 """
 
 

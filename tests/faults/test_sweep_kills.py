@@ -35,7 +35,7 @@ TOKENIZERS = (
     "data=synthetic",
     "data.n_events=600",
     "data.batch_size=64",
-    "trainer.epochs=4",
+    "trainer.epochs=30",
     "trainer.device=cpu",
     "logging.make_plots=false",
     "hydra.job.name=tokenizers",
@@ -55,7 +55,8 @@ def wait_until(holds: Callable[[], object]) -> None:
 class Sweep:
     """A sweep of `midstep train -m` in a folder of its own."""
 
-    def __init__(self, outputs: Path, overrides: Sequence[str]) -> None:
+    def __init__(self, outputs: Path, overrides: Sequence[str], total_steps: int) -> None:
+        self.total_steps = total_steps
         self.arguments = ["train", "-m", *overrides, "--jobs", "2", "--save-dir"]
         self.arguments += [str(outputs / "runs")]
         self.root = outputs / "multiruns"
@@ -75,14 +76,18 @@ class Sweep:
     def cells(self) -> list[Cell]:
         return list_cells(self.folder, read_plan(self.folder))
 
-    def steps(self) -> int:
-        """Steps of the cells that train now."""
-        leases = [read_lease(path) for path in self.root.glob("exp_*/run_*")]
-        return sum(int(lease.get("step") or 0) for lease in leases if lease is not None)
+    def ended(self) -> list[bool]:
+        """For each run that has begun, whether it has recorded its end."""
+        runs = [FactsReader(path).events() for path in self.root.glob("exp_*/run_*")]
+        return [any(each["moment"] == "on_train_end" for each in events) for events in runs]
 
-    def finished(self) -> int:
-        ends = [FactsReader(path).events() for path in self.root.glob("exp_*/run_*")]
-        return sum(any(each["moment"] == "on_train_end" for each in events) for events in ends)
+    def trains(self) -> bool:
+        """Whether a cell is in the middle of its steps."""
+        # A run that has just ended still has its lease.
+        return any(
+            10 < ((read_lease(path) or {}).get("step") or 0) < 0.8 * self.total_steps
+            for path in self.root.glob("exp_*/run_*")
+        )
 
     def pids(self) -> list[int]:
         holders = [lock_holder(path) for path in self.root.glob("exp_*/run_*")]
@@ -122,7 +127,7 @@ def check_nothing_redone(sweep: Sweep, finished_before: set[str]) -> None:
         each = epochs[0][0]
         assert epochs[-1][-1] == cell.step
         for before, after in pairwise(epochs):
-            # A kill may come between the record of an epoch and its checkpoint: one is repeated.
+            # A kill between the record of an epoch and its checkpoint repeats this epoch.
             assert after[0] - before[-1] in (0, each), (cell.run_dir, epochs)
 
 
@@ -141,10 +146,10 @@ def test_four_cells_killed_in_the_middle_are_finished_by_the_same_command(
     started: list[tuple[Sweep, subprocess.Popen[bytes]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sweep = Sweep(tmp_path, SMALL)
+    sweep = Sweep(tmp_path, SMALL, total_steps=120)
     parent = sweep.start()
     started.append((sweep, parent))
-    wait_until(lambda: sweep.steps() > 10)
+    wait_until(sweep.trains)
     sweep.kill_group(parent)
     before = {cell.state for cell in sweep.cells()}
     assert "killed" in before, before
@@ -164,10 +169,10 @@ def test_twenty_seven_cells_killed_in_the_middle_lose_nothing(
     started: list[tuple[Sweep, subprocess.Popen[bytes]]],
     record_property: Callable[[str, object], None],
 ) -> None:
-    sweep = Sweep(tmp_path, TOKENIZERS)
+    sweep = Sweep(tmp_path, TOKENIZERS, total_steps=240)
     parent = sweep.start()
     started.append((sweep, parent))
-    wait_until(lambda: sweep.root.is_dir() and sweep.finished() >= 12 and sweep.steps() > 5)
+    wait_until(lambda: sweep.ended().count(True) >= 12 and sweep.trains())
     sweep.kill_group(parent)
     states = [cell.state for cell in sweep.cells()]
     assert states.count("killed") >= 1

@@ -11,11 +11,15 @@ import pytest
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.facts import discover_runs
+from midstep.loops import compose
+from midstep.loops.composed.auto_batch_size import with_batch_size
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
+from midstep.loops.sweep.cell_address import code_modules
 from midstep.loops.sweep.cell_states import Cell, list_cells
+from midstep.loops.sweep.composed_cells import named_modules
 from midstep.loops.sweep.effects import axis_effects, bootstrap_interval, held_comparisons
 from midstep.loops.sweep.plan import PLAN, read_plan, write_plan
-from midstep.loops.sweep.planning import continue_plan
+from midstep.loops.sweep.planning import continue_plan, with_found_batch_size
 from tests.tiny_sweep import AXES, plan_of, sweep_in
 
 
@@ -128,14 +132,47 @@ def test_the_address_covers_config_data_and_the_named_code_alone(
     sys.modules.pop("named_part", None)
 
 
-def test_an_edit_of_one_loop_makes_no_cell_of_another_outdated() -> None:
-    from midstep.loops.sweep.cell_address import _with_imported
+def test_an_edit_of_one_part_makes_no_cell_of_another_outdated() -> None:
+    composed = compose(["loop=ae", "phase1/latent_space=vq", "data=synthetic"])
+    named = named_modules(composed.config)
+    assert named == (
+        "midstep.data.sources.synthetic",
+        "midstep.loops.composed.ae",
+        "midstep.models.autoencoder.autoencoder",
+        "midstep.models.autoencoder.latent.vector_quantizer",
+        "midstep.models.autoencoder.parts.mlp_parts",
+    )
+    modules = code_modules(named)
+    # The loss is exported lazily by its package, and trains the model all the same.
+    assert {
+        "midstep.loops.composed.loop_training",
+        "midstep.data.sources.source_data",
+        "midstep.models.autoencoder.reconstruction",
+        "midstep.models.autoencoder.layers",
+    } <= modules
+    assert {name.split(".")[1] for name in modules} == {"loops", "data", "models"}
+    assert not modules & {
+        "midstep.loops.composed.bcl",
+        "midstep.data.sources.images",
+        "midstep.models.autoencoder.parts.gnn_parts",
+        "midstep.models.autoencoder.builders",
+    }
 
-    modules = _with_imported(["midstep.loops.mlp", "midstep.data.sources.synthetic"])
-    assert {"midstep.loops.loop_training", "midstep.data.sources.source_data"} <= modules
-    rooms = {name.split(".")[1] for name in modules}
-    assert rooms == {"loops", "data"}
-    assert not modules & {"midstep.loops.bcl", "midstep.data.sources.images"}
+
+def test_a_found_batch_size_is_part_of_the_address(tmp_path: Path) -> None:
+    composed = compose(["loop=mlp", "data=digits", "data.batch_size=auto"])
+    plan = plan_of(cells={0: {"data": {"batch_size": "auto"}}})
+    job, other = plan.jobs[:2]
+    assert with_found_batch_size(job, tmp_path) == job  # its run has not begun
+    run_dir = tmp_path / job.run_dir / ".hydra"
+    run_dir.mkdir(parents=True)
+    for name, text in with_batch_size(composed, 96).hydra_texts.items():
+        (run_dir / name).write_text(text)
+    begun = with_found_batch_size(job, tmp_path)
+    assert begun.batch_size == 96
+    assert begun.address != job.address
+    assert begun.config_hash == job.config_hash  # so that the same command finds the cell again
+    assert with_found_batch_size(other, tmp_path) is other
 
 
 # -- effects --------------------------------------------------------------------------------------

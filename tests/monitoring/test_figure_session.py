@@ -54,15 +54,14 @@ def test_live_and_later_pictures_are_the_same_pixels(tmp_path):
 
 
 def test_short_epochs_are_thinned_and_the_last_is_always_drawn(tmp_path):
-    with FactsWriter(tmp_path) as facts, FigureSession(tmp_path, CONFIG, ["losses"]) as figures:
-
-        def seen(epoch):
-            figures.on_epoch_end()
-            wait_for(lambda: figures._payloads.finished_epoch == epoch)
-
-        write_epochs(facts, 20, after=seen)
+    # The share allows no figure before the end, however slow the machine is.
+    with (
+        FactsWriter(tmp_path) as facts,
+        FigureSession(tmp_path, CONFIG, ["losses"], share=1e-6) as figures,
+    ):
+        write_epochs(facts, 20, after=lambda _: figures.on_epoch_end())
     assert figures.counts.drawn_epochs == [19]
-    assert figures.counts.skipped >= 18
+    assert figures.counts.end_cost_s > 0
     assert set(figures_of(tmp_path)) == {
         "losses-on_epoch_end-e019.png",
         "losses-on_train_end-e019.png",

@@ -3982,6 +3982,11 @@ export interface components {
              */
             momentum?: (number) | null;
             /**
+             * Optimizer
+             * @description Name of one of several optimizers, or `all`; a list has 0, 1, …
+             */
+            optimizer?: string | null;
+            /**
              * Wd Mul
              * @description Factor for each group's weight decay.
              */
@@ -4150,6 +4155,10 @@ export interface components {
             parked: boolean;
             /** Paused */
             paused: boolean;
+            /** Phase */
+            phase: string | null;
+            /** Phase S */
+            phase_s: number | null;
             /** Reason */
             reason: string | null;
             repeated: components["schemas"]["RepeatedOut"] | null;

@@ -47,7 +47,7 @@ def _train(request: CellRequest) -> int:
     folder = Path(request.sweep_dir)
     plan = read_plan(folder)
     job = plan.job(request.job)
-    training = LoopTraining(composed_of(job))
+    training = LoopTraining(composed_of(job, folder / job.run_dir))
     run = training.open(
         RunLocation(
             name=f"{plan.name}-{job.job}",

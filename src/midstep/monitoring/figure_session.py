@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from midstep.core.errors import MidstepError, MissingExtraError
 from midstep.core.moments import Moment
+from midstep.facts.liveness.run_liveness import written_bytes
 from midstep.monitoring.draw_figures import DrawnFigures, get_enabled_families, handle_event
 from midstep.monitoring.facts_payload import FactsPayloads
 from midstep.monitoring.logging_config import LoggingConfig
@@ -30,6 +31,8 @@ POLL_S = 0.5
 """How often the facts are looked at; the end of an epoch wakes the thread earlier."""
 FIGURE_S = 0.06
 """What a figure is expected to take before one was drawn."""
+READ_S_PER_BYTE = 3e-8
+"""What reading the facts is expected to take before some were read."""
 _log = logging.getLogger("midstep.monitoring")
 Record = Callable[..., Any]
 """Records a fact: `record(moment, **fields)`, such as `FactsWriter.event`."""
@@ -41,12 +44,14 @@ class FigureCounts:
 
     files: int = 0
     drawn_epochs: list[int] = field(default_factory=list)
-    skipped: int = 0
-    """Epochs that were not drawn, since drawing would have taken too much of the time."""
     failures: Counter[str] = field(default_factory=Counter)
     """How often each family failed."""
     cost_s: float = 0.0
-    """Processor time of the thread that draws, without the import of matplotlib."""
+    """Processor time of the thread, for reading facts and drawing; importing is not counted."""
+    last_cost_s: float = 0.0
+    """The part of it that the last drawing took."""
+    end_cost_s: float = 0.0
+    """The part of it after the training."""
 
 
 class FigureSession:
@@ -82,7 +87,8 @@ class FigureSession:
         self._supported, self._record, self._share = tuple(supported_families), record, share
         self.counts = FigureCounts()
         self._payloads = FactsPayloads(run_dir)
-        self._began, self._last_s = time.monotonic(), 0.0
+        self._began = time.monotonic()
+        self._read_bytes, self._s_per_byte = 0, READ_S_PER_BYTE
         self._drawn_epoch = -1
         """The last epoch with figures of `on_epoch_end`, or from before this session."""
         self._wake, self._is_over = threading.Event(), False
@@ -98,6 +104,7 @@ class FigureSession:
             _log.warning("no figures are drawn: %s", MissingExtraError.of("matplotlib", "runs"))
         elif wanted:
             self._payloads.refresh()
+            self._read_bytes = written_bytes(run_dir)
             self._drawn_epoch = self._payloads.finished_epoch  # an earlier attempt drew these
             # Not a daemon: it must not be in the middle of a file when the interpreter ends.
             self._thread = threading.Thread(target=self._run, name="midstep-figures")
@@ -137,7 +144,7 @@ class FigureSession:
                 # The main thread may have ended without `close`, after an error.
                 if not threading.main_thread().is_alive():
                     self._is_over = True
-                if not self._is_over and self._payloads.refresh() and self._is_due():
+                if not self._is_over and self._is_due():
                     self._draw(Moment.EPOCH_END)
             self._draw_end()
             self._report_totals()
@@ -146,21 +153,35 @@ class FigureSession:
 
     def _is_due(self) -> bool:
         """Whether an epoch has ended whose figures the share of time allows."""
-        if self._payloads.finished_epoch == self._drawn_epoch:
+        # Reading counts too: epochs of milliseconds would else be read one by one.
+        size = written_bytes(self.run_dir)
+        if not self._has_time(self._s_per_byte * (size - self._read_bytes)):
             return False
+        self._refresh()
+        is_new = self._payloads.finished_epoch != self._drawn_epoch
+        return is_new and self._has_time(self.counts.last_cost_s or self._expected_s)
+
+    def _has_time(self, cost_s: float) -> bool:
         elapsed = time.monotonic() - self._began
-        expected = self._last_s or self._expected_s
-        if self.counts.cost_s + expected <= self._share * elapsed:
-            return True
-        self.counts.skipped += 1
-        return False
+        return self.counts.cost_s + cost_s <= self._share * elapsed
 
     def _draw_end(self) -> None:
         """The last epoch if it is not drawn yet, then the end of the training."""
-        self._payloads.refresh()
+        before = self.counts.cost_s
+        self._refresh()
         if self._payloads.finished_epoch != self._drawn_epoch:
             self._draw(Moment.EPOCH_END)
         self._draw(Moment.TRAIN_END)
+        self.counts.end_cost_s = self.counts.cost_s - before
+
+    def _refresh(self) -> None:
+        size, began = written_bytes(self.run_dir), time.thread_time()
+        self._payloads.refresh()
+        seconds = time.thread_time() - began
+        if size > self._read_bytes:
+            self._s_per_byte = seconds / (size - self._read_bytes)
+            self._read_bytes = size
+        self.counts.cost_s += seconds
 
     def _draw(self, moment: Moment) -> None:
         import matplotlib.backends.backend_agg
@@ -172,8 +193,8 @@ class FigureSession:
             return
         began = time.thread_time()
         drawn = handle_event(self._cfg, self._supported, moment, payload)
-        self._last_s = time.thread_time() - began
-        self.counts.cost_s += self._last_s
+        self.counts.last_cost_s = time.thread_time() - began
+        self.counts.cost_s += self.counts.last_cost_s
         self.counts.files += len(drawn.files)
         self._note_failures(moment, drawn)
         if not is_end:

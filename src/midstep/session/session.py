@@ -34,7 +34,8 @@ from midstep.session.influence_command import InfluenceSource, register_influenc
 from midstep.session.ranks import RankMeeting
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
-from midstep.session.state.training_parts import ExtraState, TrainingParts
+from midstep.session.state.extra_state import ExtraState
+from midstep.session.state.training_parts import TrainingParts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,8 @@ class Session:
         controller: your own, for breakpoints set before the first step.
         config: see `SessionConfig`.
         extra_state: further objects that belong to the training, by name, such as an average of
-            the weights: anything with `state_dict` and `load_state_dict`. Every snapshot has them.
+            the weights: anything with `state_dict` and `load_state_dict`, arrays and tensors, or
+            two functions `(get, set)`. Every snapshot has them.
         run: a run that you opened, to train in it. Its controller is used. The session neither
             records its end nor closes it. Or a function that opens a run for the session's
             controller, called with the trainer once all checks have passed; its end is recorded.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +193,34 @@ def test_a_source_of_another_package_is_used_by_name(monkeypatch: pytest.MonkeyP
     assert meta["splits"]["train"] == 40
     with pytest.raises(ConfigError, match="already"):
         register_source("digits", build_synthetic)
+
+
+def test_an_entry_point_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("theirs", "midstep.data.sources.synthetic:build_synthetic", registry.GROUP),
+        EntryPoint("broken", "midstep.data.sources.synthetic:build_nothing", registry.GROUP),
+    ]
+
+    def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
+        return [each for each in entries if each.group == group and name in (None, each.name)]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    assert {"theirs", "broken"} < set(source_names())
+    assert load_source(DataConfig(name="theirs", n_events=50)).spec.kind == "events"
+    with pytest.raises(ConfigError, match="'broken' of another package cannot be loaded"):
+        load_source(DataConfig(name="broken"))
+
+
+def test_the_examples_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    page = Path(__file__).parents[3] / "docs" / "data-sources.md"
+    first, own = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M)
+    names: dict[str, Any] = {}
+    exec(first, names)
+    assert names["batch"]["image"].shape == (64, 1, 8, 8)
+    exec(own, names)
+    assert (names["meta"]["features"], names["meta"]["splits"]["val"]) == (32, 100)
+    assert next(iter(names["test"]))["x"].shape == (100, 32)
 
 
 def test_an_automatic_batch_size_must_be_found_first() -> None:

@@ -93,6 +93,7 @@ WRONG: dict[str, tuple[dict[str, bytes], str]] = {
     "not finite": ({"X": npy(np.array([[1.0], [np.inf]]))}, "row 1 has a value that is not finite"),
     "labels": ({"X": ROWS, "y": npy(np.zeros(3))}, "y has the shape .* each of the 4 rows"),
     "classes": ({"X": ROWS, "y": npy(np.arange(4))}, "0 for a normal row and 1 for an anomaly"),
+    "few rows": ({"X": ROWS, "y": npy(np.array([0, 1, 1, 1]))}, "too few normal rows"),
     "text": ({"X": npy(np.array([["a"]]))}, "expected numbers"),
 }
 

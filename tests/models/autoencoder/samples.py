@@ -51,6 +51,7 @@ def small_model(
     *,
     seed: int = 0,
     hidden_dims: tuple[int, ...] = (16,),
+    spec: SampleSpec | None = None,
 ) -> Autoencoder:
     """A model that trains in a moment."""
     torch.manual_seed(seed)
@@ -63,4 +64,4 @@ def small_model(
             name=latent_space, latent_dim=4, codebook_size=16, decay=0.8, quantizers=2
         ),
     )
-    return build_from_config(config, SPECS[kind])
+    return build_from_config(config, spec or SPECS[kind])

@@ -126,9 +126,11 @@ def test_gradient_passes_straight_through_and_commits() -> None:
 
 
 def test_a_batch_that_is_not_finite_leaves_the_codebook_unharmed() -> None:
-    vq = quantizer()
+    vq, bad = quantizer(), torch.full((30, 3), math.nan)
+    vq(bad)
+    assert not vq.is_initialised
     vq(torch.randn(30, 3))
-    vq(torch.full((30, 3), math.nan))
+    vq(bad)
     assert all(value.isfinite().all() for value in vq.state_dict().values())
 
 

@@ -320,7 +320,7 @@ function Choice({ name, text, mono, items }: ChoiceProps) {
       heading={name}
       items={items}
       trigger={
-        <Button aria-label={`${name}: ${text}`}>
+        <Button>
           <span className="font-normal text-t3">{name}</span>
           <span className={mono ? "font-mono" : ""}>{text}</span>
           <Icon name="chevronDown" size={14} />

@@ -68,10 +68,21 @@ export default function CellCard({ sweep, cell, onOpen, onRun, onStop, noControl
           </div>
         ))}
       </dl>
-      <p className="px-3 pb-2 text-t3">
-        Finished cells are skipped, killed ones resume from their checkpoint.
-      </p>
+      <p className="px-3 pb-2 text-t3">{adviceOn(sweep, cell)}</p>
     </Panel>
+  );
+}
+
+/** What a start of the sweep does with the cell. */
+function adviceOn(sweep: SweepOut, cell: SweepCell): ReactNode {
+  if (cell.change === "data")
+    return "Its data has changed since: a start trains it again beside the old run.";
+  if (cell.change !== "code") return "Finished cells are skipped, killed ones resume from their checkpoint.";
+  return (
+    <>
+      Its code has changed since: a start trains it again beside the old run. To keep it:{" "}
+      <code className="font-mono">midstep sweep run {sweep.name} --accept-code</code>
+    </>
   );
 }
 

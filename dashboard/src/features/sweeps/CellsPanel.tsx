@@ -98,7 +98,8 @@ export default function CellsPanel(props: CellsPanelProps) {
 }
 
 /** How many cells are in which state; only exceptions have a colour. */
-function Counts({ sweep: { states, cells } }: { sweep: SweepOut }) {
+function Counts({ sweep: { states, cells, grid } }: { sweep: SweepOut }) {
+  const changed = grid.filter((cell) => cell.state === "finished" && cell.open).length;
   const { finished = 0, running = 0, killed = 0, failed = 0, stopped = 0, missing = 0 } = states;
   return (
     <span className="flex gap-3">
@@ -122,6 +123,7 @@ function Counts({ sweep: { states, cells } }: { sweep: SweepOut }) {
         </span>
       )}
       {stopped > 0 && <span>{stopped} stopped</span>}
+      {changed > 0 && <span className="text-warn">{changed} with other code or data</span>}
       {missing > 0 && <span>{missing} missing</span>}
     </span>
   );
@@ -147,12 +149,12 @@ function Legend({ range, decimals, sweep }: LegendProps) {
 
 function columnsOf(sweep: SweepOut, decimals: number): TableColumn[] {
   const { grid, axes, value } = sweep;
-  const text = (name: string, title: string, cells: string[]): TableColumn => ({
+  const text = (name: string, title: string, cells: string[], least = 72): TableColumn => ({
     name,
     title,
     numeric: false,
     cells,
-    track: { width: "minmax(72px,200px)", least: 72 },
+    track: { width: `minmax(${least}px,${2.5 * least}px)`, least },
   });
   return [
     {
@@ -170,7 +172,7 @@ function columnsOf(sweep: SweepOut, decimals: number): TableColumn[] {
         grid.map(({ choices }) => choices[axis.key] ?? ""),
       ),
     ),
-    text("state", "State", grid.map(stateText)),
+    text("state", "State", grid.map(stateText), 180),
     {
       name: value,
       title: metricTitle(value),

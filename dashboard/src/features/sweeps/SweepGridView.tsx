@@ -138,7 +138,11 @@ function CellButton({ cell, range, decimals, isFocused, isTabStop, onFocus, onOp
       tabIndex={isTabStop ? 0 : -1}
       aria-label={describeCell(cell, decimals)}
       aria-pressed={isFocused}
-      onClick={onFocus}
+      onClick={(event) => {
+        // The page takes focus from clicked buttons; in a grid the arrows go on from the clicked cell.
+        event.currentTarget.focus();
+        onFocus();
+      }}
       onDoubleClick={onOpen}
       className={`${TILE} ${look.className} ${isFocused ? "ring-2 ring-accent ring-offset-1 ring-offset-surface" : ""}`}
       style={look.style}
@@ -154,11 +158,7 @@ function CellFace({ cell, decimals }: { cell: SweepCell; decimals: number }) {
     return (
       <>
         {formatFixed(cellValue(cell), decimals)}
-        {cell.change !== null && (
-          <span className="text-label">
-            {cell.change === "accepted code" ? "accepted" : `other ${cell.change}`}
-          </span>
-        )}
+        {cell.change !== null && <span className="text-label whitespace-nowrap">{changeWords(cell)}</span>}
       </>
     );
   }
@@ -168,7 +168,7 @@ function CellFace({ cell, decimals }: { cell: SweepCell; decimals: number }) {
         <span className="flex items-center text-label text-accent">
           <RunningDot />
           {cell.share === null ? "starts" : share}
-        </span>
+        </span>{" "}
         {Number.isNaN(cellValue(cell)) ? null : formatFixed(cellValue(cell), decimals)}
         <span className="h-1 w-11 overflow-hidden rounded-full bg-surface">
           <span className="block h-full bg-accent" style={{ width: `${100 * (cell.share ?? 0)}%` }} />
@@ -183,7 +183,7 @@ function CellFace({ cell, decimals }: { cell: SweepCell; decimals: number }) {
       <span className="flex items-center gap-1 text-label">
         <Icon name={icon} size={12} />
         {word}
-      </span>
+      </span>{" "}
       {cell.share !== null && <span>{share}</span>}
     </>
   );
@@ -225,18 +225,30 @@ function isLight(rgb: readonly [number, number, number]): boolean {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179;
 }
 
-/** A cell in words, for those who cannot see it. */
+/** A cell in words, with those that it shows. */
 export function describeCell(cell: SweepCell, decimals: number): string {
   const settings = Object.entries(cell.choices).map(([key, value]) => `${labelOf(key)} ${value}`);
-  const share = cell.share === null || cell.state === "finished" ? "" : ` at ${formatPercent(cell.share)}`;
-  const change =
-    cell.change === null
-      ? ""
-      : cell.change === "accepted code"
-        ? ", accepted code"
-        : `, other ${cell.change}`;
-  const value = Number.isNaN(cellValue(cell)) ? "" : `, ${formatFixed(cellValue(cell), decimals)}`;
-  return `${settings.join(", ")}: ${cell.state}${share}${change}${value}`;
+  const value = Number.isNaN(cellValue(cell)) ? "" : ` ${formatFixed(cellValue(cell), decimals)}`;
+  return `${settings.join(", ")}: ${stateWords(cell, value)}`;
+}
+
+function stateWords(cell: SweepCell, value: string): string {
+  const share = cell.share === null ? "" : ` ${formatPercent(cell.share)}`;
+  switch (cell.state) {
+    case "finished":
+      return `finished${value}${changeWords(cell)}`;
+    case "running":
+      return `running${share || " starts"}${value}`;
+    case "missing":
+      return "missing";
+    default:
+      return `${WORDS[cell.state][1]}${share}`;
+  }
+}
+
+function changeWords({ change }: SweepCell): string {
+  if (change === null) return "";
+  return change === "accepted code" ? " accepted" : ` other ${change}`;
 }
 
 /** The last part of a key. */

@@ -45,9 +45,12 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
 
 def build_npz(cfg: DataConfig) -> SourceData:
     """The rows of a table as vectors, z-scored on train."""
-    table = read_table(data_file(cfg))
+    path = data_file(cfg)
+    table = read_table(path)
     values, labels = table["X"], table.get("y")
     parts = _divide(labels, len(values), cfg.seed)
+    if not all(len(rows) for rows in parts):
+        raise FormatError(f"{path} has too few normal rows for the splits {', '.join(SPLITS)}")
     moments = RunningMoments()
     moments.add(values[parts[0]])
     zscore = moments.zscore

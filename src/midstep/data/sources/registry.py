@@ -59,6 +59,16 @@ def source_names() -> list[str]:
     return sorted({*_BUILDERS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
+def builder_module(name: str) -> str:
+    """The module in which the builder of a source is defined. A built-in one is not imported.
+
+    >>> builder_module("synthetic")
+    'midstep.data.sources.synthetic'
+    """
+    builder = _BUILDERS.get(name)
+    return builder.partition(":")[0] if isinstance(builder, str) else find_builder(name).__module__
+
+
 def find_builder(name: str) -> Builder:
     """The builder of a source. Sources registered in this process come before entry points.
 

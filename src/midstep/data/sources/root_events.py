@@ -34,6 +34,8 @@ from midstep.data.sources.source_data import SPLITS, Split, split_rows
 Columns = dict[str, NDArray[Any]]
 EVENTS_AT_ONCE = 20_000
 CHUNK_EVENTS = 1_024
+MOST_KINDS = 255
+"""Types of tokens that fit into a byte beside the padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,9 @@ class ImportConfig:
             at_least("n_tokens", self.n_tokens, 1),
             at_least("seed", self.seed, 0),
             shares("ratios", self.ratios, SPLITS),
-            None if self.particles else "particles must name at least one type of token",
+            None
+            if 1 <= len(self.particles) <= MOST_KINDS
+            else f"particles must name 1 to {MOST_KINDS} types, got {len(self.particles)}",
             None if self.globals else "globals must name at least one branch",
             None
             if len(self.components) == 4

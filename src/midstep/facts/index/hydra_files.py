@@ -18,7 +18,7 @@ from midstep.core.files.untrusted_files import read_plain
 LARGEST_YAML_BYTES = 1 << 20
 # `env`, and the resolvers of omegaconf that read the environment or decode what was read.
 _READS_ENVIRONMENT = re.compile(r"\$\{\s*(?:oc\.)?(?:env|decode)\b")
-_OVERRIDE = re.compile(r"(?P<mark>\+{0,2}|~)(?P<key>[^=\s]+)(?:=(?P<value>.*))?", re.DOTALL)
+_OVERRIDE = re.compile(r"(?:\+{0,2}|~)(?P<key>[^=\s~+][^=\s]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)

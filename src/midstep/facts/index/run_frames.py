@@ -111,8 +111,8 @@ def load_runs(run_dirs: Iterable[str | Path], require_complete: bool = True) -> 
     ...     _ = facts.event("on_epoch_end", epoch=0, train_loss=0.5)
     ...     _ = facts.event("on_train_end", status="finished")
     >>> runs, epochs, order = load_runs([folder])
-    >>> runs.final_train_loss[0], len(epochs[order[0]])
-    (0.5, 1)
+    >>> runs.final_train_loss.tolist(), len(epochs[order[0]])
+    ([0.5], 1)
     """
     try:
         import pandas as pd

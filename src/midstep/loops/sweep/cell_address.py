@@ -66,7 +66,7 @@ def digest_modules(names: Sequence[str]) -> str:
     Only modules of `CODE_ROOMS` and of other packages than midstep that are named here count, so
     a change elsewhere in midstep does not make a cell outdated.
     """
-    return digest_json({name: _module(name).digest for name in sorted(_with_imported(names))})
+    return digest_json({name: _module(name).digest for name in sorted(code_modules(names))})
 
 
 def _with_sorted_keys(value: Any) -> Any:
@@ -99,8 +99,8 @@ class _Module:
     imported: frozenset[str]
 
 
-def _with_imported(names: Sequence[str]) -> set[str]:
-    """The modules and, transitively, those of `CODE_ROOMS` that they import at the top."""
+def code_modules(names: Sequence[str]) -> set[str]:
+    """These modules and, transitively, those of `CODE_ROOMS` that they import at the top."""
     collected: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -168,11 +168,27 @@ def _imports(source: str, package: str) -> set[str]:
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = resolve_name("." * node.level + (node.module or ""), package)
-            members = {f"{base}.{alias.name}" for alias in node.names}
-            modules = {each for each in members if _is_code(each) and _own_file(each)}
-            imported |= modules or {base}
+            base = _base_of(node, package)
+            imported.update(_module_of(base, alias.name) for alias in node.names)
     return imported
+
+
+def _base_of(node: ast.ImportFrom, package: str) -> str:
+    return resolve_name("." * node.level + (node.module or ""), package)
+
+
+def _module_of(base: str, name: str) -> str:
+    """The module that `from base import name` reads; a package may export names of its modules."""
+    if _own_file(f"{base}.{name}") is not None:
+        return f"{base}.{name}"
+    path = _own_file(base)
+    if path is None or path.name != "__init__.py":
+        return base
+    # Packages of midstep export names lazily, with imports for type checkers that name the module.
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            return _base_of(node, base)
+    return base
 
 
 def _top_level(tree: ast.Module) -> list[ast.stmt]:

@@ -144,14 +144,15 @@ def _cell(
         "address": job.address,
         "run_dir": job.run_dir,
     }
+    change = _change(job, code, data)
     is_live = row is not None and row.state in LIVE_STATES
     state: CellState = "missing" if row is None else _STATES.get(row.state, "killed")
     if is_live or is_started(folder, job):
         state = "running"
-    elif job.failure is not None and state in ("missing", "killed"):
+    elif job.failure is not None and (state != "finished" or change in ("code", "data")):
         state = "failed"
     if row is None:
-        return Cell(**known, state=state, error=job.failure, change=_change(job, code, data))
+        return Cell(**known, state=state, error=job.failure, change=change)
     step = row.step
     if state == "killed" and step is None:  # the lease of a killed run stays, with its last step
         step = (read_lease(folder / job.run_dir) or {}).get("step")
@@ -160,7 +161,7 @@ def _cell(
         state=state,
         run_state=row.state,
         run_id=row.id,
-        change=_change(job, code, data),
+        change=change,
         share=_share(step, row, state),
         step=step,
         epoch=row.epoch,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
 from midstep.loops.config.composed_config import ComposedConfig, ConfigTree, as_composed, compose
+from midstep.loops.config.recorded_config import read_recorded
 from midstep.loops.loop_registry import find_loop
 from midstep.loops.sweep.axes import parse_axes
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan
@@ -75,21 +76,28 @@ def cell_config(composed: ComposedConfig) -> CellConfig:
     )
 
 
-def composed_of(job: PlannedJob) -> ComposedConfig:
-    """The settings of a planned cell; the config tree may have changed since."""
+def composed_of(job: PlannedJob, run_dir: Path) -> ComposedConfig:
+    """The settings of a planned cell; the config tree may have changed since.
+
+    A run that is there has recorded its own, with the batch size that was found for it.
+    """
+    if (run_dir / ".hydra" / "config.yaml").is_file():
+        return read_recorded(run_dir)
     return replace(as_composed(job.config), overrides=job.overrides, choices=job.options)
 
 
 def named_modules(config: TrainConfig) -> tuple[str, ...]:
     """The modules of the loop, the data source and the parts that a config names, sorted."""
-    from midstep.data.sources.registry import find_builder
+    from midstep.data.sources.registry import builder_module
 
     loop = find_loop(config.loop.name)
-    modules = {loop.build.partition(":")[0], find_builder(config.data.name).__module__}
+    modules = {loop.build.partition(":")[0], builder_module(config.data.name)}
     if loop.uses_phase1:
+        from midstep.models.autoencoder.autoencoder import Autoencoder
         from midstep.models.autoencoder.builders import DECODERS, ENCODERS, LATENT_SPACES
 
         phase1 = config.phase1
+        modules.add(Autoencoder.__module__)
         for builder in (
             ENCODERS.find(phase1.encoder.name).builder,
             DECODERS.find(phase1.decoder.name).builder,

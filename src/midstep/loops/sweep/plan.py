@@ -19,7 +19,7 @@ from midstep.core.files.untrusted_files import read_plain
 from midstep.core.ids import is_run_id
 from midstep.facts.index.run_folders import LARGEST_PLAN_BYTES
 from midstep.loops.sweep.axes import SweepAxis
-from midstep.loops.sweep.cell_address import SHORT, cell_address
+from midstep.loops.sweep.cell_address import SHORT, cell_address, digest_json
 
 PLAN = "plan.jsonl"
 VERSION = 1
@@ -45,6 +45,9 @@ class PlannedJob:
     data_files: tuple[str, ...] = ()
     """The files that it trains on."""
     config_hash: str
+    """Of the config as it was requested."""
+    batch_size: int | None = None
+    """What was found for `data.batch_size=auto`, once the run has begun."""
     data_fingerprint: str
     code_hash: str
     run_dir: str
@@ -60,8 +63,11 @@ class PlannedJob:
     @property
     def address(self) -> str:
         """The hash of config, data and code."""
+        found = None if self.batch_size is None else {"data.batch_size": self.batch_size}
         return cell_address(
-            config_hash=self.config_hash,
+            config_hash=self.config_hash
+            if found is None
+            else digest_json([self.config_hash, found]),
             data_fingerprint=self.data_fingerprint,
             code_hash=self.code_hash,
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, FormatError
 from midstep.core.ids import new_run_id, run_directory_name
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
 from midstep.loops.sweep.cell_address import digest_json, digest_modules, fingerprint_data
@@ -69,7 +69,9 @@ def continue_plan(earlier: SweepPlan, requested: SweepPlan) -> SweepPlan:
     """The earlier plan with the cells of `requested` that it lacks; its other cells stay."""
     known = {job.config_hash for job in earlier.jobs}
     names = {job.run_dir for job in earlier.jobs}
-    jobs = list(earlier.jobs)
+    by_config = {job.config_hash: job for job in requested.jobs}
+    # A module may have been renamed since: then the earlier plan names one that is gone.
+    jobs = [_with_names_of(job, by_config.get(job.config_hash)) for job in earlier.jobs]
     for job in requested.jobs:
         if job.config_hash in known:
             continue
@@ -81,6 +83,13 @@ def continue_plan(earlier: SweepPlan, requested: SweepPlan) -> SweepPlan:
     return replace(earlier, axes=axes, jobs=tuple(jobs))
 
 
+def _with_names_of(job: PlannedJob, requested: PlannedJob | None) -> PlannedJob:
+    """The job with the names of modules and data files of now; their hashes stay."""
+    if requested is None:
+        return job
+    return replace(job, modules=requested.modules, data_files=requested.data_files)
+
+
 def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> PlannedJob:
     """The job with the data and the code of now. A run with other code or data is left as it is.
 
@@ -89,6 +98,10 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         name: name of the sweep.
         at: now.
         has_run: whether there is a run with the earlier code or data.
+
+    Raises:
+        ConfigError: a module that the config named is gone.
+        StorageError: a data file is gone.
     """
     renewed = replace(
         job,
@@ -96,6 +109,7 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         data_fingerprint=fingerprint_data(map(Path, job.data_files)),
         failure=None,
         accepted_code=(),
+        batch_size=None,
     )
     if not has_run:
         return renewed
@@ -107,6 +121,20 @@ def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> P
         run_id=new_run_id(),
         replaced_runs=(*job.replaced_runs, job.run_dir),
     )
+
+
+def with_found_batch_size(job: PlannedJob, folder: Path) -> PlannedJob:
+    """The job with the batch size that its run found and recorded, if it was to find one."""
+    data = job.config.get("data")
+    if not isinstance(data, Mapping) or data.get("batch_size") != "auto":
+        return job
+    from midstep.loops.config.recorded_config import read_recorded
+
+    try:
+        size = read_recorded(folder / job.run_dir).config.data.batch_size
+    except (ConfigError, FormatError):  # the run has not begun
+        return job
+    return replace(job, batch_size=size) if isinstance(size, int) else job
 
 
 def _plan_job(

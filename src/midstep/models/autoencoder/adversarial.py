@@ -48,9 +48,7 @@ class Discriminator(nn.Module):
 
     def forward(self, sample: Batch, mask: torch.Tensor | None = None) -> Judgement:
         """Judge a batch, or a reconstruction with the real tokens `mask` of its batch."""
-        if mask is None and self.spec.kind == "events":
-            mask = real_tokens(sample)
-        features = self.trunk(sample, mask)
+        features = self.trunk(sample, self.mask_of(sample) if mask is None else mask)
         return Judgement(logits=self.head(features[-1]).squeeze(-1).float(), features=features)
 
     def mask_of(self, batch: Batch) -> torch.Tensor | None:

@@ -36,12 +36,16 @@ class TokenInput(nn.Module):
     Args:
         spec: sizes of an event.
         id_embedding: length of the embedding.
+        has_positions: whether the features also say which token of the event it is. Layers that
+            read each token alone need it, because a decoder has to restore the order of tokens.
     """
 
-    def __init__(self, spec: SampleSpec, id_embedding: int) -> None:
+    def __init__(self, spec: SampleSpec, id_embedding: int, *, has_positions: bool = False) -> None:
         super().__init__()
         self.embedding = nn.Embedding(spec.num_types, id_embedding)
-        self.width = spec.cont_dim + id_embedding
+        positions = torch.randn(spec.n_tokens, id_embedding)
+        self.positions = nn.Parameter(positions) if has_positions else None
+        self.width = spec.cont_dim + id_embedding * (2 if has_positions else 1)
 
     def forward(self, batch: Batch, mask: torch.Tensor) -> torch.Tensor:
         """Features of the tokens; `tokens_id` may also be logits, as in a reconstruction."""
@@ -50,8 +54,10 @@ class TokenInput(nn.Module):
             types = ids.softmax(-1) @ self.embedding.weight
         else:
             types = self.embedding(ids)
-        tokens = torch.cat([batch["tokens_cont"].to(types.dtype), types], -1)
-        return torch.where(mask.unsqueeze(-1), tokens, 0)
+        features = [batch["tokens_cont"].to(types.dtype), types]
+        if self.positions is not None:
+            features.append(self.positions.to(types.dtype).expand(len(types), -1, -1))
+        return torch.where(mask.unsqueeze(-1), torch.cat(features, -1), 0)
 
 
 class FlatInput(nn.Module):

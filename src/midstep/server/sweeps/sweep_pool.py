@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, StorageError
 from midstep.loops.sweep.cell_states import (
     POOL_LOCK,
     Cell,
@@ -21,7 +21,7 @@ from midstep.loops.sweep.cell_states import (
     pool_holder,
 )
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan, read_plan, write_plan
-from midstep.loops.sweep.planning import renewed_job
+from midstep.loops.sweep.planning import renewed_job, with_found_batch_size
 from midstep.server.sweeps.cell_process_start import (
     CELL_COMMAND,
     CellProcess,
@@ -193,7 +193,13 @@ class SweepPool:
         (cell,) = list_cells(self.folder, replace(self._plan, jobs=(job,)))
         if self._is_outdated(cell):
             has_run = (self.folder / job.run_dir).is_dir()
-            job = renewed_job(job, name=self._plan.name, at=datetime.now(UTC), has_run=has_run)
+            try:
+                job = renewed_job(job, name=self._plan.name, at=datetime.now(UTC), has_run=has_run)
+            except (ConfigError, StorageError) as error:
+                remedy = "plan it again with the command of the sweep, midstep train -m …"
+                self._change(replace(job, failure=f"{error}; {remedy}"))
+                self._on_change("ended", self._cell(self._plan.job(number)))
+                return
             self._change(job)
         elif job.failure is not None:
             job = replace(job, failure=None)
@@ -214,9 +220,10 @@ class SweepPool:
         for process in [each for each in self._active if each.has_ended()]:
             self._active.remove(process)
             failure = process.failure()
-            job = process.job
+            job = with_found_batch_size(process.job, self.folder)
             if failure is not None and not process.is_stopping:
                 job = replace(job, failure=failure)
+            if job != process.job:
                 self._change(job)
             self._on_change("ended", self._cell(job))
 

@@ -227,7 +227,9 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
 
 def declared(parts: TrainingParts) -> list[Any]:
     """Objects whose state is saved because the user gave them."""
-    given = [*parts.optimizers, parts.scheduler, parts.scaler, *parts.extra_state.parts]
+    extra = parts.extra_state
+    given = [*parts.optimizers, parts.scheduler, parts.scaler, *extra.parts]
+    given += [each.env for each in extra.environments().values()]
     return [each for each in given if each is not None]
 
 

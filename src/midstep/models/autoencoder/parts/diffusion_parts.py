@@ -105,8 +105,9 @@ class SampleVector(nn.Module):
         if self.spec.kind != "events":
             return None
         per_token = self.spec.cont_dim + self.spec.num_types
-        tokens = real_tokens(batch).unsqueeze(-1).expand(-1, -1, per_token)
-        return self._with_globals(tokens, torch.ones_like(batch["globals"], dtype=torch.bool))
+        mask = real_tokens(batch)
+        tokens = mask.unsqueeze(-1).expand(-1, -1, per_token)
+        return self._with_globals(tokens, mask.new_ones(len(mask), self.spec.globals))
 
     def _with_globals(self, tokens: torch.Tensor, extra: torch.Tensor | None) -> torch.Tensor:
         if extra is None or not self.spec.globals:

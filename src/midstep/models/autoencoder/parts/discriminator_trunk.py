@@ -49,7 +49,8 @@ class DiscriminatorTrunk(nn.Module):
     ) -> None:
         super().__init__()
         self.spec = spec
-        self.tokens = TokenInput(spec, id_embedding) if spec.kind == "events" else None
+        is_event = spec.kind == "events"
+        self.tokens = TokenInput(spec, id_embedding, has_positions=True) if is_event else None
         widths = (self._input_width(), *hidden_dims)
         layers = [self._layer(*pair) for pair in pairwise(widths)]
         self.layers = nn.ModuleList(map(spectral_norm, layers) if is_spectral else layers)

@@ -1,6 +1,6 @@
 """Encoder and decoder `gnn`: dense message passing between the tokens of an event.
 
-Every token sends a message to every token. Shapes: B events, T tokens, W features of a token.
+Every token sends a message to every token. Shapes: B events, T tokens.
 """
 
 from __future__ import annotations
@@ -27,15 +27,20 @@ from midstep.models.autoencoder.sample_layout import (
     real_tokens,
 )
 
+_NARROWER = 4
+"""A message is narrower than a token by this factor: the T² messages of an event take most of the
+time."""
+
 
 class MessagePassing(nn.Module):
     """One round of messages: each token reads the mean message of all real tokens."""
 
     def __init__(self, inputs: int, outputs: int, act: str) -> None:
         super().__init__()
-        self.sender = linear(inputs, outputs, act)
-        self.receiver = nn.Linear(inputs, outputs, bias=False)
-        self.update = linear(inputs + outputs, outputs, act)
+        message = max(1, outputs // _NARROWER)
+        self.sender = linear(inputs, message, act)
+        self.receiver = nn.Linear(inputs, message, bias=False)
+        self.update = linear(inputs + message, outputs, act)
         self.norm = nn.LayerNorm(outputs)
         self.act = activation(act)
 
@@ -65,12 +70,12 @@ class MessageStack(nn.Module):
 
 
 class GnnEncoder(Encoder):
-    """Message passing, then mean and maximum over the real tokens. Their order has no effect."""
+    """Message passing, then mean and maximum over the real tokens."""
 
     def __init__(self, cfg: EncoderConfig, spec: SampleSpec, latent_dim: int) -> None:
         super().__init__()
         self.has_globals = spec.globals > 0
-        self.tokens = TokenInput(spec, cfg.id_embedding)
+        self.tokens = TokenInput(spec, cfg.id_embedding, has_positions=True)
         self.messages = MessageStack(self.tokens.width, cfg.hidden_dims, cfg.activation)
         width = last_width(self.tokens.width, cfg.hidden_dims)
         self.latent = linear(2 * width + spec.globals, latent_dim)
