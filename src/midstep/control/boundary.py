@@ -73,6 +73,8 @@ class StepBoundary:
         """End a step, run the queued commands, park if paused. False once the run is stopped."""
         # 0.14 µs a step with nothing to do. A call or a lock here would double that.
         state = self._state
+        if state.end_listeners and state.boundary_has_work:
+            state.call_end_listeners()  # before the count: what they add belongs to this step
         state.step_index = state.finished_steps = state.step_index + 1
         return self._end_step() if state.boundary_has_work else True
 
@@ -116,6 +118,12 @@ class StepBoundary:
             state.watches.forget_after(step)
             self._weight_changes.forget_after(step)
             state.wake()
+
+    def show_loss(self, loss: Any) -> None:
+        """Show this loss as that of the last finished step, after the run was taken to it."""
+        state = self._state
+        state.loss = loss
+        state.loss_readout.read_now(loss)
 
     def hold(self, reason: str, until: Callable[[], bool]) -> None:
         """Park at the next boundary because of `reason`; continue when `until()` is true."""

@@ -183,7 +183,7 @@ class AttachedRun:
         run = self._run = undo.enter_context(self._open_run(parts))
         loop = self._loop = LoopPort(run, parts, loader.order, self._total_steps)
         undo.callback(loop.detach)
-        run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizer)
+        run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizers)
         undo.enter_context(loader.patch)
         loader.listen(loop)
         notices = saved.open_engine(undo, run, loop, self._inexact)

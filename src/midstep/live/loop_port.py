@@ -439,6 +439,8 @@ class LoopPort:
                 return
             # The batch that the boundary shows, without a report.
             self._guard.run(self._hold_window, window)
+            self._boundary.show_loss(loss)
+            self._controller.status.describe(lr=self._metrics.rate())
         else:
             self._report_guarded(window, loss, mark)
             if engine is not None and replay is not None:

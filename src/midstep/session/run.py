@@ -241,7 +241,7 @@ class Run:
         Args:
             *hooks: each with its own key; a hook with the same key is replaced.
             model: the module in training. Needed once; `attach` and `Session` give theirs.
-            optimizer: gradients and updates are read at its steps.
+            optimizer: gradients and updates are read at its steps; a list if there are several.
         """
         manager = self._hook_manager
         if manager is None or model is not None:

@@ -29,6 +29,7 @@ from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
 from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
+from midstep.session.metrics.runtime_metrics import used_rate
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.repeated_steps import UNTIL_RESET, Circumstances, StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
@@ -413,7 +414,7 @@ class TrainingEngine:
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
         self._checkpointed = None
         self._controller.boundary.move_to(state.step)
-        self._controller.status.describe(epoch=state.epoch, timeline=state.timeline)
+        self._show_position(is_on_path=cause == "back")
         self._record_request(
             kind="rewind",
             cause=cause,
@@ -425,6 +426,25 @@ class TrainingEngine:
         )
         self._durability.moved(target, cause, source)
         self._name_unsaved()
+
+    def _show_position(self, *, is_on_path: bool) -> None:
+        """Show epoch, rate and loss of the step that the state is at now.
+
+        Args:
+            is_on_path: whether the marks of earlier steps belong to this state; those of another
+                checkpoint do not, so its loss is unknown.
+        """
+        state = self.state
+        rate = used_rate(state.parts.optimizer)
+        self._controller.status.describe(
+            epoch=state.epoch,
+            timeline=state.timeline,
+            lr=rate if isinstance(rate, float) else None,
+        )
+        marks = reversed(state.marks) if is_on_path else ()
+        mark = next((mark for at, mark in marks if at == state.step), None)
+        if mark is not None:
+            self._controller.boundary.show_loss(mark.loss)
 
     def not_kept(self) -> dict[str, Any]:
         """A field of a command's result that says why its effect does not survive a kill.
