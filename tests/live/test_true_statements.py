@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +14,14 @@ import torch
 from torch import nn
 
 import midstep
+from midstep.control import Command, DebugController
+from midstep.control.capture.captured_data import resolve
 from midstep.control.capture.subscriptions import Need
 from midstep.facts import FactsReader
+from midstep.session.hooks.hook_manager import HookManager
+from tests.checkers.neutral import wait_until
+from tests.live.test_attach import parked_at
+from tests.live.trainer import in_thread
 
 
 class Gan:
@@ -79,47 +88,104 @@ def test_a_layer_that_no_optimizer_holds_is_still_named(tmp_path: Path) -> None:
     assert marked_layers(gan, tmp_path, "G D", 1) == ["D.0.weight"]
 
 
-@pytest.mark.parametrize("known", ["G D", "D G"])
-def test_layers_show_what_both_optimizers_changed(tmp_path: Path, known: str) -> None:
-    gan = Gan()
-    with gan.attach(tmp_path, known) as run:
-        run.controller.captures.viewer(Need(kind="layers"))
-        run.controller._state.clock = iter(range(10**6)).__next__  # every step is shown
-        steps = gan.train(run, epochs=1)
+class KeptNorms(midstep.hooks.LayerNorms):
+    """Keeps the table of the last step."""
+
+    table: dict[str, Any]
+
+    def after_step(self, model: nn.Module) -> Any:
+        data = super().after_step(model)
+        self.table = resolve(data)
+        return data
+
+
+def second_step(gan: Gan, optimizers: list[torch.optim.Optimizer]) -> tuple[Any, Any, Any]:
+    """The table of a GAN's second batch; the true norms of gradients and of changes by name."""
+    model, hook = nn.ModuleDict({"G": gan.generator, "D": gan.discriminator}), KeptNorms()
+    named = dict(model.named_parameters())
+    gradients: dict[str, float] = {}
+
+    def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        held = {id(each) for each in optimizer.param_groups[0]["params"]}
+        own = ((name, value) for name, value in named.items() if id(value) in held)
+        gradients.update((name, float(value.grad.norm())) for name, value in own)
+
+    control = DebugController()
+    control._state.clock = itertools.count().__next__  # every step is shown
+    manager = HookManager(control, model, optimizers, lambda key, why: pytest.fail(f"{key}: {why}"))
+    manager.add(hook)
+    with control.captures.viewer(Need(kind="layers")):
+        control.boundary.enter()
+        loop = SimpleNamespace(epochs=range, log=lambda **_: None)
+        steps = gan.train(loop)
         next(steps)
-        named = {
-            f"{key}.{name}": value
-            for key, model in zip("GD", (gan.generator, gan.discriminator), strict=True)
-            for name, value in model.named_parameters()
-        }
+        control.wait_if_paused()
         before = {name: value.detach().clone() for name, value in named.items()}
-        gradients: dict[str, torch.Tensor] = {}
-        for optimizer in (gan.opt_g, gan.opt_d):
-            held = {id(each) for each in optimizer.param_groups[0]["params"]}
-            names = [name for name, value in named.items() if id(value) in held]
-            optimizer.register_step_pre_hook(
-                lambda *_, names=names: gradients.update((n, named[n].grad.norm()) for n in names)
-            )
+        for each in (gan.opt_g, gan.opt_d):
+            each.register_step_pre_hook(note)
         next(steps)
-        changes = {name: (value - before[name]).norm() for name, value in named.items()}
-        expected = {name: float(value) for name, value in gradients.items()}
-        next(steps)
-        table = run.controller.get_step_data("layers")
-        shown = dict(zip(table["name"], table["update_norm"].tolist(), strict=True))
-        assert shown == pytest.approx({k: float(v) for k, v in changes.items()}, rel=1e-4)
-        shown = dict(zip(table["name"], table["grad_norm"].tolist(), strict=True))
-        assert shown == pytest.approx(expected, rel=1e-4)
-        for _ in steps:
-            pass
+        changes = {name: float((value.detach() - before[name]).norm()) for name, value in named.items()}
+        control.wait_if_paused()
+    manager.close()
+    return hook.table, gradients, changes
 
 
-def test_layers_of_an_unknown_optimizer_are_not_called_still(tmp_path: Path) -> None:
+def column(table: dict[str, Any], name: str) -> dict[str, float]:
+    return dict(zip(table["name"], table[name].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_layers_show_what_each_optimizer_got_and_changed(order: int) -> None:
     gan = Gan()
-    with gan.attach(tmp_path, "G") as run:
-        run.controller.captures.viewer(Need(kind="layers"))
-        for _ in gan.train(run):
-            pass
-        table = run.controller.get_step_data("layers")
-    updates = dict(zip(table["name"], table["update_ratio"].tolist(), strict=True))
-    assert {name[0] for name, value in updates.items() if value != value} == {"D"}
-    assert all(value > 0 for name, value in updates.items() if name[0] == "G")
+    table, gradients, changes = second_step(gan, [gan.opt_g, gan.opt_d][::order])
+    assert list(table["name"]) == list(changes)
+    assert column(table, "grad_norm") == pytest.approx(gradients)
+    assert column(table, "update_norm") == pytest.approx(changes, rel=1e-4)
+
+
+def test_layers_of_an_optimizer_that_is_not_known_are_not_called_still() -> None:
+    gan = Gan()
+    table, _, changes = second_step(gan, [gan.opt_g])
+    ratios = column(table, "update_ratio")
+    assert {name for name, ratio in ratios.items() if math.isnan(ratio)} == {
+        name for name in changes if name.startswith("D.")
+    }
+
+
+def test_after_back_everything_is_of_the_present_timeline(tmp_path: Path) -> None:
+    """The header and the scalars are those of the step that the run went back to."""
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    loader = torch.utils.data.DataLoader(torch.randn(16, 2), batch_size=1)
+    run = midstep.attach(
+        model, optimizer, loader, scheduler=scheduler, save_dir=tmp_path, start_paused=True
+    )
+    control = run.controller
+
+    def train() -> None:
+        for _ in run.epochs(1):
+            for x in loader:
+                loss = (model(x) - 1.0).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+                run.log(loss=loss)
+
+    with in_thread(run, lambda _run: train()):
+        wait_until(control, parked_at(0))
+        control.run_until(step=4)
+        there = wait_until(control, parked_at(4))
+        control.run_until(step=9)
+        wait_until(control, parked_at(9))
+        for step in (4, 0):
+            control.submit(Command(name="back", payload={"step": step})).result(30)
+            state = wait_until(control, parked_at(step))
+            if step:
+                assert (state["lr"], state["loss"]) == (there["lr"], pytest.approx(there["loss"]))
+            else:
+                assert (state["lr"], state["loss"]) == (0.1, None)
+            series = FactsReader(run.dir).series()
+            assert all((each.step <= step).all() for each in series.values())
+        control.stop()
