@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,10 @@ import midstep
 from midstep.control import Command, DebugController
 from midstep.control.capture.captured_data import resolve
 from midstep.control.capture.subscriptions import Need
+from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
+from midstep.facts.format.run_files import classify
+from midstep.facts.index.labels import read_labels
 from midstep.session.hooks.hook_manager import HookManager
 from tests.checkers.neutral import wait_until
 from tests.live.test_attach import parked_at
@@ -124,7 +128,9 @@ def second_step(gan: Gan, optimizers: list[torch.optim.Optimizer]) -> tuple[Any,
         for each in (gan.opt_g, gan.opt_d):
             each.register_step_pre_hook(note)
         next(steps)
-        changes = {name: float((value.detach() - before[name]).norm()) for name, value in named.items()}
+        changes = {
+            name: float((value.detach() - before[name]).norm()) for name, value in named.items()
+        }
         control.wait_if_paused()
     manager.close()
     return hook.table, gradients, changes
@@ -189,3 +195,80 @@ def test_after_back_everything_is_of_the_present_timeline(tmp_path: Path) -> Non
             series = FactsReader(run.dir).series()
             assert all((each.step <= step).all() for each in series.values())
         control.stop()
+
+
+def test_what_is_no_number_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.randn(6, 2), batch_size=2)
+    with midstep.attach(model, optimizer, loader, save_dir=tmp_path) as run:
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+            run.log(loss="abc", sample="text", h=[1, 2], picture=x, good=1.0)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "not recorded" in line]
+    kinds = {"loss": "str", "sample": "str", "h": "list", "picture": "tensor of shape (2, 2)"}
+    assert len(lines) == 4
+    for name, kind in kinds.items():
+        assert any(f"log({name}=" in line and kind in line for line in lines)
+    assert len(FactsReader(run.dir).series(["good"])["good"].step) == 3
+
+
+def test_a_smaller_last_batch_is_no_outlier(tmp_path: Path) -> None:
+    """The loss of two samples varies ten times as much as that of 200."""
+    data = torch.randn(402, 1, generator=torch.Generator().manual_seed(0))
+    data[400:] = 9.0
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    loader = torch.utils.data.DataLoader(data, batch_size=40)
+    with midstep.attach(model, optimizer, loader, save_dir=tmp_path) as run:
+        run.controller.breakpoints.add("loss_z", action="mark", limit=4.0)
+        for _ in run.epochs(3):
+            for x in loader:
+                loss = (model(x) - 5.0).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                run.log(loss=loss)
+    events = FactsReader(run.dir).events()
+    assert [each["step"] for each in events if each.get("kind") == "mark"] == []
+
+
+def test_tags_notes_and_environment_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    monkeypatch.chdir(code)
+    for command in (
+        "init -q",
+        "config user.email a@b.c",
+        "config user.name a",
+        "commit -q --allow-empty -m first",
+    ):
+        subprocess.run(["git", *command.split()], check=True)
+    (code / "train.py").write_text("lr = 0.1\n")
+    subprocess.run(["git", "add", "train.py"], check=True)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    settings = {"tracker": {"api_key": "s3cret", "project": "p"}, "credentials": {"user": "s3cret"}}
+    given = {"tags": ["gan", "first"], "notes": "a try", "config": settings}
+    with midstep.attach(model, optimizer, save_dir=tmp_path / "runs", **given) as run:
+        pass
+    labels = read_labels(run.dir)
+    assert (labels.tags, labels.note) == (("gan", "first"), "a try")
+    diff, packages = run.dir / "artifacts/git-diff.patch", run.dir / "artifacts/packages.txt"
+    assert "+lr = 0.1" in diff.read_text()
+    assert f"torch=={torch.__version__}" in packages.read_text().splitlines()
+    for file in (diff, packages):
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert classify(f"artifacts/{file.name}") == ("artifact", True)
+    (header,) = (each for each in FactsReader(run.dir).events() if each["moment"] == "on_start")
+    assert header["config"]["tracker"] == {"api_key": "***", "project": "p"}
+    assert not any(b"s3cret" in each.read_bytes() for each in run.dir.rglob("*") if each.is_file())
+    assert "lr = 0.1" not in (run.dir / "facts/events.jsonl").read_text()
+    with midstep.attach(model, optimizer, save_dir=tmp_path / "runs", git_diff=False) as run:
+        pass
+    assert not (run.dir / "artifacts/git-diff.patch").exists()
+    with pytest.raises(ConfigError, match=r'write tags=\["gan"\]'):
+        midstep.attach(model, optimizer, tags="gan")

@@ -61,6 +61,10 @@ class StepBoundary:
             self._state.step_scalars.update(values)
             self._state.loss = values.get("loss", self._state.loss)
 
+    def note_samples(self, samples: int) -> None:
+        """Note how many samples the step in progress has; 0 if unknown. For breakpoints."""
+        self._state.step_samples = samples
+
     def log_outside_step(self, values: Mapping[str, Any]) -> None:
         """Add scalars of something that is finished, such as a validation: for breakpoints.
 

@@ -38,6 +38,8 @@ def _without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
 class ControlState:
     """The state of a controller. Every change happens under `lock`, unless said otherwise."""
 
+    step_samples: int = 0
+    """How many samples the step in progress has; 0 if unknown."""
     end_listeners: tuple[Callable[[], None], ...] = ()
     """Called by the training thread when a step ends."""
 
