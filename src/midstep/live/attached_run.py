@@ -215,7 +215,7 @@ class AttachedRun:
         print_notice(f"run {_relative(run.dir)}")
         if saved.resume_point is not None:
             snapshot = saved.resume_point.snapshot
-            print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
+            print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch + 1}")
         for words in notices:
             print_notice(words)
 

@@ -49,7 +49,7 @@ def write_environment(run_dir: Path, attempt: int, cwd: Path, *, git_diff: bool)
 
 def installed_packages() -> list[str]:
     """`name==version` of every installed package, sorted. Their metadata is not opened."""
-    packages = {}
+    packages: dict[str, str] = {}
     for folder in sys.path:
         try:
             names = [entry.name for entry in Path(folder or ".").iterdir()]

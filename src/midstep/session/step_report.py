@@ -190,6 +190,11 @@ class StepReporter:
             batch, loss, labels=labels, sample_ids=sample_ids, losses=losses, kept=True
         )
 
+    def show_repeated(self, loss: Any) -> None:
+        """Show loss and learning rate of a step that was made again; its record exists already."""
+        self._boundary.show_loss(loss)
+        self._run.controller.status.describe(lr=self._metrics.rate())
+
     def hold_failed_batch(
         self,
         batches: Sequence[Any],

@@ -43,7 +43,7 @@ class StepView:
     layers: LayerReport | None = None
     """What was measured inside the model, if a condition needs it in this step."""
     is_small_batch: bool = False
-    """Whether it had fewer samples than usual, as the last one of an epoch: its loss varies more."""
+    """Whether it has fewer samples than usual, as the last one of an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
