@@ -34,6 +34,8 @@ export interface Frame {
   gapMarks: boolean;
   /** A value of the x axis in words; `span` is the length of the axis. An empty text leaves the tick out. */
   xText: (value: number, span: number) => string;
+  /** Values beyond are drawn as triangles on the edge; null shows all values. */
+  limits?: Range | null;
   /** In what unit ticks of x are round over such a span: 60 for minutes of seconds. */
   xUnit: (span: number) => number;
 }
@@ -75,7 +77,7 @@ export class LinePlot {
     if (width < 16 || height < 16) return;
     const columns = Math.max(64, width - AXIS_WIDTH - labelRoom(frame.lines, width));
     this.drawn = inDrawOrder(frame.lines).map((line) => drawnLine(line, frame.range, columns, frame.logY));
-    this.values = valueRange(this.drawn, frame.thresholds, frame.logY);
+    this.values = valueRange(this.drawn, frame.thresholds, frame.logY, frame.limits);
     const structure = structureOf(frame, width);
     if (this.plot === null || structure !== this.structure) this.build(structure);
     // At once, not in a microtask: the cursor is drawn on the new scale right after.

@@ -15,6 +15,7 @@ import type { Sort } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import type { Band } from "./breakpointHits";
 import { RECENT, rangeView, type View, viewRange } from "./chartRange";
+import { SmoothingSlider } from "./SmoothingSlider";
 
 export interface LossViewProps {
   name: string;
@@ -32,6 +33,8 @@ export interface LossViewProps {
   onView: (view: View) => void;
   logScale: boolean;
   onLogScale: (on: boolean) => void;
+  smoothing: number;
+  onSmoothing: (weight: number) => void;
   expanded: boolean;
   onExpand: () => void;
   /** Tells what the cursor is on. */
@@ -167,7 +170,7 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
         />
       )}
       {at === null ? (
-        <Legend sigma={band.sigma} exact={exact} />
+        <Legend sigma={band.sigma} exact={exact} weight={props.smoothing} onWeight={props.onSmoothing} />
       ) : (
         <span aria-live="polite" className="text-text">
           {formatValue(points.value[at])} at step {formatCount(points.step[at])}
@@ -182,10 +185,22 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
   );
 }
 
-function Legend({ sigma, exact }: { sigma: number; exact: boolean }) {
+interface LegendProps {
+  sigma: number;
+  exact: boolean;
+  weight: number;
+  onWeight: (weight: number) => void;
+}
+
+function Legend({ sigma, exact, weight, onWeight }: LegendProps) {
   return (
     <>
-      <Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>
+      <SmoothingSlider
+        weight={weight}
+        onWeight={onWeight}
+        className="w-14"
+        words={<Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>}
+      />
       <Key mark={<span className="h-0.5 w-3 bg-series-1/35" />}>
         {exact ? "each step" : "lowest and highest"}
       </Key>
