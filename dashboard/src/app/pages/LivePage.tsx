@@ -5,6 +5,8 @@ import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
+import { pairNames } from "@/features/scalars/chartPairs";
+import { useScalarNames } from "@/features/scalars/useScalarNames";
 import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
@@ -38,6 +40,7 @@ export function LivePage() {
 function LiveRun() {
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const keys = useRunState((state) => state.step_data_keys.length);
+  const charts = pairNames(useScalarNames()).length;
   const stale = useStaleText();
   const [pointedOut, setPointedOut] = useState(NONE);
   return (
@@ -50,7 +53,7 @@ function LiveRun() {
         value={tab}
         tabs={[
           { value: "step", label: "Step" },
-          { value: "charts", label: "Charts" },
+          { value: "charts", label: "Charts", count: charts },
           { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}

@@ -190,12 +190,12 @@ export class LinePlot {
   }
 
   private series({ line, raw, low }: DrawnLine): uPlot.Series[] {
-    const { colour, dashed, faint } = line;
+    const { colour, dashed, faint, unnamed } = line;
     const alone = this.drawn.length === 1;
     const width = faint || dashed ? 1 : alone ? 2 : 1.5;
     return [
       ...(low ? [{ ...hidden(), fill: faded(colour, alone ? 10 : 18), paths: bandPath }] : []),
-      ...(raw ? [{ ...hidden(), stroke: faded(colour, alone ? 70 : 35), width: 1 }] : []),
+      ...(raw ? [{ ...hidden(), stroke: faded(colour, alone && !unnamed ? 70 : 35), width: 1 }] : []),
       { ...hidden(), stroke: colour, width, ...(dashed ? { dash: [3, 3] } : {}) },
     ];
   }
@@ -303,7 +303,7 @@ function axisWidth(labels: readonly string[]): number {
 
 /** Ticks of values: close together on a low chart, further apart on a high one, which needs no more than ten. */
 function mostValueTicks(height: number): number {
-  return Math.min(height / 24, 3 + height / 60);
+  return Math.min(height / 18, 3 + height / 60);
 }
 
 /** An axis needs two ends. */

@@ -61,7 +61,9 @@ export function valueRange(
     top = Math.max(top, value);
   }
   if (logY) return [Math.max(bottom, low / 2) / 1.05, top * 1.05];
-  const padding = (top - bottom) * 0.05 || Math.abs(top) * 0.05 || 1;
+  // A constant differs from its own mean by rounding, which is no range to show.
+  const isConstant = top - bottom <= Math.abs(top) * 1e-9;
+  const padding = isConstant ? Math.abs(top) * 0.05 || 1 : (top - bottom) * 0.05;
   // Where no value is negative, the axis does not suggest that one could be.
   const floor = low >= 0 ? 0 : Number.NEGATIVE_INFINITY;
   return [Math.max(bottom - padding, floor), top + padding];

@@ -36,7 +36,7 @@ export function smooth(
 }
 
 /** A mean over more than this share of all points would lag behind what it shows. */
-const WIDEST_WINDOW = 0.1;
+const WIDEST_WINDOW = 0.05;
 
 /** The weight for a column of so many points: as asked for, but of a short column only its nearest points count. */
 export function fittingWeight(weight: number, points: number): number {

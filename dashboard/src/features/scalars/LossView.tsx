@@ -8,7 +8,7 @@ import type { Line, Mark, Pointed } from "@/charts/line/lines";
 import type { Points, Trend } from "@/charts/line/trend";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
-import { IconButton, Menu, type MenuItem, Panel, type PanelState, Segmented } from "@/ui";
+import { Icon, IconButton, Menu, type MenuItem, Panel, type PanelState, Popover, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import type { Sort } from "@/ui/table/DataTable";
@@ -83,6 +83,13 @@ export function LossView(props: LossViewProps) {
         choices={SCALES}
         onChange={(scale) => props.onLogScale(scale === "log")}
       />
+      <Popover
+        label="Smoothing"
+        button={<Icon name="sliders" size={15} />}
+        className="-mx-1 flex size-6 shrink-0 items-center justify-center text-t2 hover:text-text"
+      >
+        <SmoothingSlider weight={props.smoothing} onWeight={props.onSmoothing} className="w-40" />
+      </Popover>
       <ExportMenu subject={name} items={exportsOf(props, plotRef, asTable, setAsTable)} />
       <IconButton
         icon={props.expanded ? "shrink" : "expand"}
@@ -170,7 +177,7 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
         />
       )}
       {at === null ? (
-        <Legend sigma={band.sigma} exact={exact} weight={props.smoothing} onWeight={props.onSmoothing} />
+        <Legend sigma={band.sigma} exact={exact} />
       ) : (
         <span aria-live="polite" className="text-text">
           {formatValue(points.value[at])} at step {formatCount(points.step[at])}
@@ -185,22 +192,10 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
   );
 }
 
-interface LegendProps {
-  sigma: number;
-  exact: boolean;
-  weight: number;
-  onWeight: (weight: number) => void;
-}
-
-function Legend({ sigma, exact, weight, onWeight }: LegendProps) {
+function Legend({ sigma, exact }: { sigma: number; exact: boolean }) {
   return (
     <>
-      <SmoothingSlider
-        weight={weight}
-        onWeight={onWeight}
-        className="w-14"
-        words={<Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>}
-      />
+      <Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>
       <Key mark={<span className="h-0.5 w-3 bg-series-1/35" />}>
         {exact ? "each step" : "lowest and highest"}
       </Key>

@@ -1,5 +1,4 @@
 /** How much a smoothed line counts the points before: the same slider for every chart of scalars. */
-import type { ReactNode } from "react";
 import { formatFixed } from "@/lib/format";
 import { useUrlState } from "@/lib/urlState";
 
@@ -17,22 +16,14 @@ interface SmoothingSliderProps {
   weight: number;
   onWeight: (weight: number) => void;
   className?: string;
-  /** Stands in place of the word. */
-  words?: ReactNode;
 }
 
-export function SmoothingSlider({
-  weight,
-  onWeight,
-  className = "w-20",
-  words = "Smoothing",
-}: SmoothingSliderProps) {
+export function SmoothingSlider({ weight, onWeight, className = "w-20" }: SmoothingSliderProps) {
   return (
     <label className="flex shrink-0 items-center gap-2">
-      {words}
+      Smoothing
       <input
         type="range"
-        aria-label="Smoothing"
         min={0}
         max={MOST}
         step={0.01}

@@ -1,7 +1,7 @@
 /** Values of a horizontal axis in words: steps, epochs, time. */
 import type { CurveAxis } from "@/api/scalars";
 import { formatCount, formatFixed } from "@/lib/format";
-import { timeLabel } from "./curveValues";
+import { shortest, timeLabel } from "./curveValues";
 
 const thousands = (value: number) => (value === 0 ? "0" : `${formatCount(value / 1_000)}k`);
 const wholes = (value: number) => (Number.isInteger(value) ? formatCount(value) : "");
@@ -9,7 +9,7 @@ const wholes = (value: number) => (Number.isInteger(value) ? formatCount(value) 
 /** Ticks; `span` is the length of the axis. */
 export const X_TEXTS: Record<CurveAxis, (value: number, span: number) => string> = {
   step: (value, span) => (span >= 10_000 && value % 1_000 === 0 ? thousands(value) : wholes(value)),
-  epoch: (value) => String(Number(value.toFixed(2))),
+  epoch: shortest,
   time: timeLabel,
 };
 

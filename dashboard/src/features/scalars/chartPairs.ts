@@ -16,7 +16,9 @@ export function pairNames(names: readonly string[]): ChartSpec[] {
   for (const name of [...names].sort()) {
     const [, separator, base] = VALIDATION.exec(name) ?? [];
     if (base === undefined) continue;
-    const train = [base, `train${separator}${base}`].find((one) => known.has(one) && !paired.has(one));
+    const train = [base, `train${separator}${base}`].find(
+      (one) => known.has(one) && !paired.has(one) && !VALIDATION.test(one),
+    );
     if (train !== undefined) paired.set(train, name);
   }
   const overlaid = new Set(paired.values());

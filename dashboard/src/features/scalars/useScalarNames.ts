@@ -2,10 +2,15 @@
 import { useMemo } from "react";
 import { useRunDetail } from "@/api/runs";
 import { useRunId } from "@/live/hooks";
-import { series } from "@/live/store";
+import { series, useRun } from "@/live/store";
 
 export function useScalarNames(): string[] {
   const recorded = useRunDetail(useRunId()).data?.scalars;
-  const key = [...new Set([...(recorded ?? []), ...series.names])].sort().join("\n");
+  // The store of the series is no state; what changes it gives `useRun` a new version.
+  const streamed = useRun(() => series.names.join("\n"));
+  const key = useMemo(() => {
+    const names = streamed === "" ? [] : streamed.split("\n");
+    return [...new Set([...(recorded ?? []), ...names])].sort().join("\n");
+  }, [recorded, streamed]);
   return useMemo(() => (key === "" ? [] : key.split("\n")), [key]);
 }
