@@ -64,6 +64,7 @@ def cursor_step(page: Page, target: Locator, share: float) -> float:
         box["x"] + share * box["width"] + 1, box["y"] + box["height"] / 3
     )  # a move of its own, so that the page hears of it
     page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 3)
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     shown = re.search(r"ramp ([\d.,]+)", chart(page, "ramp").inner_text().replace("\n", " "))
     assert shown is not None
     return float(shown[1].replace(",", ""))
