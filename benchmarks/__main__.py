@@ -15,6 +15,7 @@ from importlib import metadata
 
 PARTS = {
     "captures": "page",
+    "charts": "page",
     "clusters": "data",
     "control": "control",
     "datasets": "data",

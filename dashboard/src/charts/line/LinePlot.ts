@@ -303,7 +303,7 @@ function axisWidth(labels: readonly string[]): number {
 
 /** Ticks of values: close together on a low chart, further apart on a high one, which needs no more than ten. */
 function mostValueTicks(height: number): number {
-  return Math.min(height / 18, 3 + height / 60);
+  return Math.min(height / 18, 3.5 + height / 60);
 }
 
 /** An axis needs two ends. */

@@ -28,7 +28,7 @@ import { useScalarNames } from "./useScalarNames";
 /** While a run trains, the charts are drawn at most so often. */
 const REDRAW_MS = 250;
 /** Charts so far outside of what is shown are drawn already. */
-const DRAWN_AHEAD = "120px";
+const DRAWN_AHEAD = "200px";
 const NO_THRESHOLDS: readonly Threshold[] = [];
 /** Points per scalar in an export; more come as the lowest and highest of buckets. */
 const EXPORTED_POINTS = 100_000;
@@ -136,9 +136,11 @@ function Grid(props: GridProps) {
   const weight = useDeferredValue(props.weight);
   const theme = useTheme();
   const [scroller, inView] = useChartsInView();
+  const drawn = useOnePerFrame(inView);
   const seen = charts.filter(({ id }) => inView.has(id));
   const data = useChartData(seen.flatMap(namesIn), axis);
-  const version = useThrottledStore(useRun, (live) => live.seriesVersion, REDRAW_MS);
+  // Only to render again; which charts have more to draw is told by their points.
+  useThrottledStore(useRun, (live) => live.seriesVersion, REDRAW_MS);
   const [from, to] = fromZero(extentOfAll(charts, data) ?? [0, 1]);
   const bounds = useMemo((): Range => [from, to], [from, to]);
   const range = useMemo((): Range => zoom ?? [from, to], [zoom?.[0], zoom?.[1], from, to]);
@@ -183,11 +185,11 @@ function Grid(props: GridProps) {
       >
         {charts.map((spec) => (
           <div key={spec.id} data-chart={spec.id} className="min-w-0">
-            {inView.has(spec.id) && (
+            {drawn.has(spec.id) && (
               <ChartCard
                 spec={spec}
                 points={points}
-                version={versionOf(spec, data, version)}
+                version={versionOf(spec, data)}
                 weight={weight}
                 robust={robust}
                 axis={axis}
@@ -208,13 +210,13 @@ function Grid(props: GridProps) {
   );
 }
 
-/** What makes a chart draw its lines anew: more points, or others after the run went back. */
-function versionOf(spec: ChartSpec, data: ChartData, version: number): string {
+/** What makes a chart draw its lines anew: more points, or others after the run went back. Not those of other charts. */
+function versionOf(spec: ChartSpec, data: ChartData): string {
   const ends = namesIn(spec).map((name) => {
     const points = data.points(name);
     return points === null ? "" : `${points.x.length} ${points.x[0]} ${points.x.at(-1)} ${points.y.at(-1)}`;
   });
-  return `${ends.join(" ")} ${ends.every((end) => end === "") ? "" : version}`;
+  return ends.join(" ");
 }
 
 /** From the first to the last point of all charts. */
@@ -259,6 +261,28 @@ function useChartsInView(): [(element: HTMLElement | null) => void, ReadonlySet<
     };
   }, [element]);
   return [setElement, inView];
+}
+
+/** The first ones at once, then one more with each frame: to make four at a time would stop a scroll for 100 ms. */
+function useOnePerFrame(inView: ReadonlySet<string>): ReadonlySet<string> {
+  const [drawn, setDrawn] = useState(inView);
+  useEffect(() => {
+    const next = [...inView].find((id) => !drawn.has(id));
+    const isLeft = [...drawn].some((id) => !inView.has(id));
+    if (next === undefined && !isLeft) return;
+    if (drawn.size === 0) {
+      setDrawn(inView);
+      return;
+    }
+    const frame = requestAnimationFrame(() =>
+      setDrawn((old) => {
+        const kept = [...old].filter((id) => inView.has(id));
+        return new Set(next === undefined ? kept : [...kept, next]);
+      }),
+    );
+    return () => cancelAnimationFrame(frame);
+  }, [inView, drawn]);
+  return drawn;
 }
 
 /** The chart that keys mean: the one with focus, else the one under the pointer. */

@@ -158,7 +158,11 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
             ]}
             onChange={setRangeKind}
           />
-          {beyond !== "" && <span className="truncate text-bad">{beyond}</span>}
+          {beyond !== "" && (
+            <span className="truncate text-bad" title={beyond}>
+              {beyond}
+            </span>
+          )}
           <span className="ml-auto min-w-0 truncate text-body text-t2" aria-live="polite">
             {pointed
               ? pointedText(pointed, lines, x, range)
