@@ -54,15 +54,20 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
         assigned = _ASSIGNED.fullmatch(entry)
         if is_value_next and not entry.startswith("-"):
             masked.append(MASK)
-        elif assigned is not None and _names_a_secret(assigned[1]):
+        elif assigned is not None and names_a_secret(assigned[1]):
             masked.append(f"{assigned[1]}={MASK}")
         else:
             masked.append(_IN_ADDRESS.sub(rf"\1:{MASK}@", entry))
-        is_value_next = entry.startswith("-") and assigned is None and _names_a_secret(entry)
+        is_value_next = entry.startswith("-") and assigned is None and names_a_secret(entry)
     return masked
 
 
-def _names_a_secret(name: str) -> bool:
+def names_a_secret(name: str) -> bool:
+    """Whether a value of this name must not be recorded.
+
+    >>> names_a_secret("wandb_api_key"), names_a_secret("tokenizer")
+    (True, False)
+    """
     return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
 
 
