@@ -1,31 +1,18 @@
-"""Hooks on modules of the script that no copy of a module, on disk or in memory, contains."""
+"""Watches the forward passes of the modules that a script trains."""
 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from midstep.session.hidden_hooks import add_hidden_hook
+
 if TYPE_CHECKING:
     from torch import nn
+    from torch.utils.hooks import RemovableHandle
 
-_KEY: Any = "midstep"
 ModuleCalled = Callable[["nn.Module", tuple[Any, ...], Mapping[str, Any]], None]
-
-
-class _HiddenHooks(OrderedDict[Any, Any]):
-    """The hooks of a module. Ours is called, and is otherwise not there.
-
-    `torch.save(model)`, `copy.deepcopy(model)` and `torch.jit.script(model)` must give what they
-    give without us, so pickling and `values` leave our hook out.
-    """
-
-    def __reduce_ex__(self, _protocol: Any) -> Any:
-        return OrderedDict, (), None, None, iter([(k, v) for k, v in self.items() if k != _KEY])
-
-    def values(self) -> Any:
-        return OrderedDict((k, v) for k, v in self.items() if k != _KEY).values()
 
 
 class ForwardHooks:
@@ -40,7 +27,9 @@ class ForwardHooks:
 
     def __init__(self, called: ModuleCalled) -> None:
         self._called = called
-        self._hooked: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._handles: weakref.WeakKeyDictionary[nn.Module, RemovableHandle] = (
+            weakref.WeakKeyDictionary()
+        )
         self._parts_of: weakref.WeakKeyDictionary[nn.Module, list[nn.Module]] = (
             weakref.WeakKeyDictionary()
         )
@@ -56,17 +45,9 @@ class ForwardHooks:
             self._put_on(part)
 
     def _put_on(self, module: nn.Module) -> None:
-        hooks, with_kwargs = module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs
-        # A handle of a hook of the script refers to these very dicts, so they are only replaced
-        # while they are empty.
-        if not (isinstance(hooks, _HiddenHooks) or not (hooks or with_kwargs)):
-            return
-        if not isinstance(hooks, _HiddenHooks):
-            module._forward_pre_hooks = _HiddenHooks()
-            module._forward_pre_hooks_with_kwargs = _HiddenHooks()
-        module._forward_pre_hooks[_KEY] = self._before_forward
-        module._forward_pre_hooks_with_kwargs[_KEY] = True
-        self._hooked.add(module)
+        if module not in self._handles:
+            hook = add_hidden_hook(module, "forward_pre", self._before_forward)
+            self._handles[module] = hook
 
     def _before_forward(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -78,21 +59,18 @@ class ForwardHooks:
         self._called(module, args, kwargs)
 
     def _take_off(self, module: nn.Module) -> None:
-        if isinstance(module._forward_pre_hooks, _HiddenHooks):
-            module._forward_pre_hooks.pop(_KEY, None)
-            module._forward_pre_hooks_with_kwargs.pop(_KEY, None)
-        self._hooked.discard(module)
+        if (handle := self._handles.pop(module, None)) is not None:
+            handle.remove()
 
     def forget(self, root: nn.Module) -> None:
         """Watch neither this module nor anything in it."""
         for module in root.modules():
-            if module in self._hooked:
-                self._take_off(module)
+            self._take_off(module)
             self._parts_of.pop(module, None)
 
     def close(self) -> None:
         """Watch nothing more."""
-        for module in list(self._hooked):
+        for module in list(self._handles):
             self._take_off(module)
         self._parts_of.clear()
 

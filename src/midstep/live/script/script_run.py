@@ -198,21 +198,28 @@ class ScriptRun:
 
     # -- several trainings ------------------------------------------------------------------------
 
-    def meet(
+    def is_main_held(self, names: ScriptNames) -> bool:
+        """Whether a variable of the script holds the main optimizer: its training goes on then."""
+        return names.optimizer_name(self._main) is not None
+
+    def join(self, optimizer: Optimizer, names: ScriptNames) -> None:
+        """Another optimizer of the same training makes its first step."""
+        self._name(optimizer, names)
+
+    def begin_training(
         self, optimizer: Optimizer, optimizers: Sequence[Optimizer], names: ScriptNames
     ) -> None:
-        """Another optimizer makes its first step: it joins the training, or begins the next one.
+        """The script begins another training, as of the next fold.
 
-        The next one has begun if no variable of the script holds the main optimizer any more.
+        Args:
+            optimizer: makes its first step.
+            optimizers: all that the script still has.
+            names: those of its variables.
         """
-        if names.optimizer_name(self._main) is not None:
-            self._name(optimizer, names)
-            return
         self._trainings += 1
         self.names.clear()
-        living = [each for each in optimizers if names.optimizer_name(each) is not None]
         self._metrics.close()
-        self._find(optimizer, living, names)
+        self._find(optimizer, optimizers, names)
         self._parts.optimizers = [optimizer]
         self._parts.model = self._model
         self._run.offer_tensors(self._model)

@@ -108,6 +108,8 @@ class ScriptSteps:
             if self.run is None or self.is_off:
                 return
             self._continue_or_stop(self.run.enter())
+        elif optimizer not in self._met:
+            self._meet(optimizer, self.run)
         elif id(optimizer) in self._window.stepped:
             # Nothing else told that a step has ended: from now on the optimizer that was last does.
             self._clock = self._window.stepped[-1]
@@ -146,15 +148,32 @@ class ScriptSteps:
             self._hooks.forget(module)
             self._hooks.watch(module)
 
+    def _meet(self, optimizer: Optimizer, run: ScriptRun) -> None:
+        """Another optimizer makes its first step: it joins the training, or begins the next one."""
+        names = self._guard.run(ScriptNames, sys._getframe())
+        if names is None:
+            return
+        begins_training = not run.is_main_held(names)
+        if self._window.stepped and (begins_training or self._is_complete()):
+            self._end_step()
+        self._guard.run(self._join, optimizer, run, names, begins_training)
+
+    def _join(
+        self, optimizer: Optimizer, run: ScriptRun, names: ScriptNames, begins_training: bool
+    ) -> None:
+        self._met.add(optimizer)
+        if begins_training:
+            held = [each for each in self._optimizers if names.optimizer_name(each) is not None]
+            self._optimizers, self._clock = weakref.WeakSet([optimizer, *held]), None
+            run.begin_training(optimizer, list(self._optimizers), names)
+        else:
+            run.join(optimizer, names)
+        self._watch_again(run)
+
     def _prepare_step(self, optimizer: Optimizer) -> None:
         run = self.run
         if run is None:
             return
-        if optimizer not in self._met:
-            self._met.add(optimizer)
-            names = ScriptNames(sys._getframe())
-            run.meet(optimizer, list(self._optimizers), names)
-            self._watch_again(run)
         self._in_step, self._had_loss = optimizer, bool(self._next.losses)
         run.before_step(optimizer, self._window)
 
