@@ -18,6 +18,7 @@ import selectors
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 REQUEST_BYTES = 1 << 16
@@ -80,7 +81,7 @@ if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.argv[0] == "python":  # a test that starts scripts has its own way to run them
-        sys.path.insert(0, os.path.dirname(sys.argv[1]))
+        sys.path.insert(0, str(Path(sys.argv[1]).parent))
         sys.argv = sys.argv[1:]
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:

@@ -20,7 +20,7 @@ from midstep.live.script.program.script_command import ScriptCommand
 from midstep.live.script.script_run import ScriptRun
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
-from known import digest  # noqa: E402
+from known import digest
 
 sys.path.pop(0)
 shown: list[dict[str, object]] = []

@@ -57,6 +57,6 @@ for it in range(max_iters):
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    batch = [torch.cat(parts) for parts in zip(*trained_on)]
+    batch = [torch.cat(parts) for parts in zip(*trained_on, strict=True)]
     known.step(model.parameters(), loss=total, batch=batch, lr=lr)
 known.write(layers=["embed.weight", "head.weight", "head.bias"])

@@ -35,7 +35,7 @@ if __name__ == "__main__":
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     files = []
-    for step in range(3):
+    for _step in range(3):
         x = torch.randn(4, 3)
         loss = model(x).sum()
         loss.backward()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+from pathlib import Path
 
 import torch
 
@@ -35,6 +36,6 @@ class Known:
 
     def write(self, **more):
         generators = [torch.get_rng_state().tolist(), random.getstate()]
-        with open("known.json", "w") as file:
-            end = hashlib.sha256(repr(generators).encode()).hexdigest()
-            json.dump({"steps": self.steps, "generators": end, **more}, file)
+        end = hashlib.sha256(repr(generators).encode()).hexdigest()
+        known = {"steps": self.steps, "generators": end, **more}
+        Path("known.json").write_text(json.dumps(known))

@@ -6,7 +6,6 @@ import torch
 from known import Known
 from torch import nn
 
-
 torch.manual_seed(5)
 known = Known()
 policy = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))

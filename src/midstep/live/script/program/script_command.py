@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,16 +62,19 @@ class ScriptCommand:
 
     def python(self) -> list[str]:
         """The command line that runs the script without midstep."""
-        # Private, and used by multiprocessing for the same purpose: -O, -W, -X and the like.
-        flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         module = ["-m"] if self.is_module else []
-        return [sys.executable, *flags, *module, self.target, *self.arguments]
+        return [sys.executable, *_interpreter_flags(), *module, self.target, *self.arguments]
 
     def start(self) -> NoReturn:
         """Become the process of the script: a new interpreter that has loaded nothing else."""
-        flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        entry = str(Path(__file__).with_name("process.py"))
-        argv = [sys.executable, *flags, entry, self.as_json(), self.target, *self.arguments]
+        entry = [str(Path(__file__).with_name("process.py")), self.as_json()]
+        argv = [sys.executable, *_interpreter_flags(), *entry, self.target, *self.arguments]
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, argv)  # noqa: S606 - the interpreter that runs this
+
+
+def _interpreter_flags() -> list[str]:
+    """The options of Python that this process was started with, such as `-O` or `-W error`."""
+    flags = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
+    return flags[:-1] if flags[-1:] == ["-m"] else flags
