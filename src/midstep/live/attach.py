@@ -32,6 +32,7 @@ def attach(
     scaler: Any = None,
     loss_fn: Any = None,
     extra_state: Mapping[str, Any] | None = None,
+    mirror: Sequence[str] = (),
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -65,6 +66,7 @@ def attach(
         loss_fn: a module whose output is the loss; without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
             anything with `state_dict` and `load_state_dict`. Every snapshot holds them.
+        mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
@@ -123,6 +125,7 @@ def attach(
         parts,
         config,
         mode=current_mode(),
+        mirror=mirror,
         name=name or _script_name(),
         on_error=on_error,
         serve=serve,

@@ -11,6 +11,7 @@ from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
 from midstep.live.loop_port import LoopPort
+from midstep.live.mirrors import check_mirrors, mirror_scalars
 from midstep.live.page import Page
 from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
@@ -18,7 +19,7 @@ from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from midstep.facts import FactsWriter, Lease
     from midstep.live.mode import Mode
@@ -38,6 +39,7 @@ class AttachedRun:
         parts: what is trained; released when the run ends.
         config: order, checkpoints and resume.
         mode: see `midstep.live.mode`.
+        mirror: trackers of the script whose scalars are recorded too.
         name: of the run.
         on_error: `park` or `raise`; see `Run`.
         serve: serve the page.
@@ -52,6 +54,7 @@ class AttachedRun:
         config: SessionConfig,
         *,
         mode: Mode,
+        mirror: Sequence[str],
         name: str,
         on_error: OnError | None,
         serve: bool,
@@ -59,7 +62,8 @@ class AttachedRun:
         controller: DebugController | None,
         start_paused: bool,
     ) -> None:
-        self.mode = mode
+        check_mirrors(mirror)
+        self.mode, self._mirror = mode, mirror
         self.controller = controller if controller is not None else DebugController()
         self.url: str | None = None
         """Address of the page with its token, while it is served."""
@@ -164,6 +168,7 @@ class AttachedRun:
             undo.callback(register_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
         undo.enter_context(hook_loss(parts.loss_fn, loop))
+        undo.enter_context(mirror_scalars(self._mirror, loop.log))
         if self._start_paused:
             self.controller.pause()
         if page is None:
