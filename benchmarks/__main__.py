@@ -31,6 +31,7 @@ PARTS = {
     "panels": "page",
     "runs": "facts",
     "runs_page": "page",
+    "script": "session",
     "serve": "server",
     "session": "session",
     "snapshot": "session",

@@ -17,6 +17,7 @@ UNDER_RUN = Path(__file__).parent / "under_run.py"
 NAMES = [
     "amp",
     "char_lm",
+    "compiled",
     "copies",
     "folds",
     "full_batch",

@@ -18,6 +18,7 @@ from midstep.live.page import Page
 from midstep.live.run_socket import serve_on_socket
 from midstep.live.script.attach_hint import LOCALS, attach_hint
 from midstep.live.script.found_modules import as_one_module, not_owned, parameters_of
+from midstep.live.script.patches.script_settings import plain_settings
 from midstep.live.script.script_epochs import ScriptEpochs
 from midstep.session import Run
 from midstep.session.engine.session_commands import SessionCommands
@@ -141,14 +142,15 @@ class ScriptRun:
 
     def _open_run(self, parts: TrainingParts, settings: Mapping[str, Any]) -> Run:
         command = self._command
-        found = {
+        trained = {
             "optimizers": [type(each).__name__ for each in parts.optimizers],
             "modules": {name: type(module).__name__ for name, module in self.roots.items()},
         }
+        defaults = plain_settings(parts.optimizer.defaults) or {}
         return Run(
             controller=self.controller,
             model=parts.model,
-            config={**parts.describe(), **found, **settings},
+            config={**defaults, **parts.describe(), **trained, **settings},
             seed=_torch_seed(),
             data_fingerprint=parts.describe_dataset(),
             name=command.name,

@@ -35,9 +35,10 @@ def run_script(command: ScriptCommand) -> None:
     try:
         watched.end(raised)
     except KeyboardInterrupt as error:  # in a run that was paused after its last step
+        strip_own_frames(error)
         raised = error
     if raised is not None and not isinstance(raised, StopTraining):
-        hide_own_frames()
+        hide_own_frames(raised)
         raise raised
 
 

@@ -47,17 +47,18 @@ def strip_own_frames(error: BaseException) -> None:
         waiting += [each.__cause__, each.__context__]
 
 
-def hide_own_frames() -> None:
-    """Let the interpreter print the error that ends the program without our frames.
+def hide_own_frames(error: BaseException) -> None:
+    """Let the interpreter print the error that ends the program with its present traceback.
 
     Called when the script is over, so nothing replaces the hook after us.
     """
-    user_hook = sys.excepthook
+    user_hook, trace = sys.excepthook, error.__traceback__
 
     def print_error(
-        kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+        kind: type[BaseException], raised: BaseException, longer: TracebackType | None
     ) -> None:
-        strip_own_frames(error)
-        user_hook(kind, error, error.__traceback__)
+        if raised is error:  # it has passed through our frames again
+            error.__traceback__ = longer = trace
+        user_hook(kind, raised, longer)
 
     sys.excepthook = print_error
