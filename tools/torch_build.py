@@ -30,25 +30,25 @@ def describe(version: str) -> str:
     return f"torch {version}: {kind}"
 
 
-def chosen_version() -> str | None:
-    """The version pip would install under the constraints, or None if it cannot say."""
+def chosen_version(constraints: str) -> str | None:
+    """The version pip would install under these constraints, or None if it cannot say."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
-    command += ["--ignore-installed", "-c", "constraints.txt", "--report", "-", "torch"]
+    command += ["--ignore-installed", "-c", constraints, "--report", "-", "torch"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         return None
     return str(json.loads(answer.stdout)["install"][0]["metadata"]["version"])
 
 
-def main() -> None:
+def main(constraints: str) -> None:
     """Print one line."""
     try:
         print(f"{describe(metadata.version('torch'))}, already installed", flush=True)
     except metadata.PackageNotFoundError:
-        version = chosen_version()
+        version = chosen_version(constraints)
         words = describe(version) if version else "torch: pip could not say which build it takes"
         print(f"installing {words}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else "constraints.txt")

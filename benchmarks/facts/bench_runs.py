@@ -15,6 +15,7 @@ from typing import NamedTuple
 from benchmarks.facts.bench_facts import make_run
 from benchmarks.figures import Figure
 from midstep.core.ids import new_run_id
+from midstep.facts import discover_runs, load_runs
 from midstep.facts.format.event_lines import EventHeader, encode_fields, encode_line
 from midstep.facts.format.paths import ensure_facts_dir, events_path
 from midstep.facts.index.run_index import RunIndex
@@ -24,6 +25,7 @@ from midstep.server.responses import json_bytes
 BAR_COLD_S = 1.0
 BAR_WARM_S = 0.1
 BAR_HISTORIES_S = 0.5
+BAR_FRAMES_S = 1.0
 RUNS = 1000
 EPOCHS = 50
 CURVES = 50
@@ -118,6 +120,9 @@ def _list_figures(folder: Path) -> list[Figure]:
     started = [seconds(lambda: listed(RunIndex(root, cache))) for _ in range(5)]
     again = [seconds(lambda: _histories_after_a_start(root, cache)) for _ in range(5)]
     command = [seconds(lambda: _command(root, folder)) for _ in range(3)]
+    run_dirs = discover_runs(sweep_dir=root)
+    frames_first = [seconds(lambda: _load_frames(run_dirs))]
+    frames = [seconds(lambda: _load_frames(run_dirs)) for _ in range(5)]
     runs = f"{RUNS:,} runs of {EPOCHS} epochs"
     return [
         _figure(f"list of {runs}, no index", cold, BAR_COLD_S, "facts read, whole JSON answer"),
@@ -127,8 +132,16 @@ def _list_figures(folder: Path) -> list[Figure]:
         _figure(f"histories of {runs}, first time", first, note="read from the events"),
         _figure(f"histories of {runs}", histories, BAR_HISTORIES_S),
         _figure(f"histories of {runs}, after a start", again, note="list and histories"),
+        _figure(f"load_runs of {runs}, first time", frames_first, note="read from the events"),
+        _figure(f"load_runs of {runs}, warm", frames, BAR_FRAMES_S, "DataFrames, one per run"),
         _figure(f"midstep runs ls, {runs}", command, note="a process of its own, index on disk"),
     ]
+
+
+def _load_frames(run_dirs: list[Path]) -> None:
+    runs_df, per_epoch, _ = load_runs(run_dirs)
+    if (len(runs_df), len(per_epoch)) != (RUNS, RUNS):
+        raise AssertionError(f"runs are left out: {runs_df.attrs['excluded'][:3]}")
 
 
 def _histories_after_a_start(root: Path, cache: Path) -> None:

@@ -1,11 +1,11 @@
-// Fails when the page grew too large: first load ≤ 140 kB of script and style gzipped, all ≤ 300 kB, fonts ≤ 60 kB apart.
+// Fails when the page grew too large: first load ≤ 140 kB of script and style gzipped, all ≤ 400 kB, fonts ≤ 60 kB apart.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const KB = 1000;
-const BARS = { "first load": 140 * KB, "all script and style": 300 * KB, fonts: 60 * KB };
+const BARS = { "first load": 140 * KB, "all script and style": 400 * KB, fonts: 60 * KB };
 
 const root = fileURLToPath(new URL("../../src/midstep/server/static/", import.meta.url));
 const manifest = JSON.parse(readFileSync(join(root, ".vite/manifest.json"), "utf8"));

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from midstep.session.config import SessionConfig as SessionConfig
     from midstep.session.hooks import Hook as Hook
     from midstep.session.session import Session as Session
+    from midstep.session.state.env_state import env_state as env_state
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -47,6 +48,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "midstep.session.config": "SessionConfig",
         "midstep.session.hooks": "Hook",
         "midstep.session.session": "Session",
+        "midstep.session.state.env_state": "env_state",
     },
     loaded=["__version__"],
 )

@@ -39,6 +39,7 @@ __all__ = [
     "Training",
     "assert_neutral",
     "attached",
+    "beside",
     "two_calls",
     "wait_until",
     "with_hooks",
@@ -396,7 +397,7 @@ def _looked_at(
     )
     training, trace = make_training(), Trace()
     condition.prepare(scene.controller, training)
-    with _beside(condition.drive, scene):
+    with beside(condition.drive, scene):
         way(training, trace, scene)
     trace.close(training)
     for reader in scene.readers:
@@ -406,7 +407,7 @@ def _looked_at(
 
 
 @contextlib.contextmanager
-def _beside(drive: Callable[[Scene], object], scene: Scene) -> Iterator[None]:
+def beside(drive: Callable[[Scene], object], scene: Scene) -> Iterator[None]:
     """Run `drive` in a thread; its failure fails the test, after letting the training end."""
     failures: list[BaseException] = []
 

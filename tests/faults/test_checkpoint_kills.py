@@ -13,6 +13,7 @@ import torch
 
 from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointFolders
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.large_arrays import BlockSizes
 from midstep.session.state.snapshot import Snapshot
 from tests.checkers.checkpoints import assert_folders_whole, assert_newest_loads
 from tests.checkers.kill import ForkedChild, assert_nothing_left
@@ -106,13 +107,35 @@ class Executioner:
         return killing
 
 
-def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path: Path) -> None:
-    model = torch.nn.Linear(6, 5)
-    snapshots = [Snapshot.take({"model": model}, step=step) for step in (1, 1, 2)]
+class Buffer:
+    """A part that is stored in three blocks, one of which is overwritten before each snapshot."""
+
+    def __init__(self) -> None:
+        self.values = torch.arange(300.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        self.values[150] += 1
+        return {"values": self.values}
+
+
+SIZES = BlockSizes(large_bytes=1000, block_bytes=400)
+
+
+@pytest.mark.parametrize(
+    "with_blocks", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["plain", "blocks"]
+)
+def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(
+    tmp_path: Path, with_blocks: bool
+) -> None:
+    parts: dict[str, Any] = {"model": torch.nn.Linear(6, 5)}
+    if with_blocks:
+        parts["also"] = Buffer()
+    steps = (1, 2) if with_blocks else (1, 1, 2)
+    snapshots = [Snapshot.take(parts, step=step) for step in steps]
     for point in range(1, 400):
         run_dir = tmp_path / str(point)
         run_dir.mkdir()
-        first = CheckpointStore(run_dir, keep=1).save(snapshots[0]).name
+        first = CheckpointStore(run_dir, keep=1, sizes=SIZES).save(snapshots[0]).name
 
         def work(
             acknowledge: Callable[[Any], None], point: int = point, run_dir: Path = run_dir
@@ -120,7 +143,7 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path:
             executioner = Executioner(point)
             for name in (*CALLS, "rmdir"):
                 setattr(os, name, executioner.wrap(getattr(os, name)))
-            kept = CheckpointStore(run_dir, keep=1)
+            kept = CheckpointStore(run_dir, keep=1, sizes=SIZES)
             for snapshot in snapshots[1:]:
                 name = kept.save(snapshot, best=True).name
                 executioner.left += 1  # telling is a write of its own
@@ -130,9 +153,10 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path:
         told = [first, *child.wait()]
         assert child.status in (0, -signal.SIGKILL), told
         assert assert_newest_loads(run_dir, told) >= 1
-        kept = CheckpointStore(run_dir, keep=1)
+        kept = CheckpointStore(run_dir, keep=1, sizes=SIZES)
         kept.remove_leftovers()
         assert_nothing_left(run_dir)
+        assert {path.name for path in run_dir.glob("checkpoints/blocks/*")} == kept.blocks.named()
         if child.status == 0:
             assert point > 40
             assert kept.steps == [2]

@@ -702,7 +702,7 @@ def test_an_unknown_mode_names_the_known_ones(monkeypatch):
 def test_what_cannot_be_attached_is_refused_before_anything_is_written(tmp_path):
     plain = Plain()
     with (
-        pytest.raises(ConfigError, match="capture_batch"),
+        pytest.raises(ConfigError, match=r"run\.steps"),
         attach(plain.model, plain.optimizer, [torch.ones(1, 2)], save_dir=tmp_path),
     ):
         pass

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from midstep.data.batch_structure import count_samples, join, labels_of
-from midstep.live.loop_port import SAMPLES_KEPT, Window
+from midstep.live.loop.window import SAMPLES_KEPT, Window
 
 PAIR = (torch.zeros(3, 2), torch.arange(3))
 

@@ -332,7 +332,7 @@ def test_device_stats_are_read_once_a_second():
     assert stats.read() is first
     clock.now = 1.0
     assert stats.read() is not first
-    assert first.keys() == {"host_memory_mib", "cpu_percent", "device_utilisation_percent"}
+    assert first.keys() == {"host_memory_mib", "cpu_percent"}
 
 
 def test_without_psutil_the_process_table_tells_the_memory(monkeypatch):

@@ -5,10 +5,10 @@ import { newId } from "@/lib/ids";
 import { type ApiError, api, runPath } from "./client";
 import { dropRun, followRunList, putRun, useRunTable, wantAllRuns } from "./runList";
 import type {
-  ConfigValue,
   ConsolePart,
   LineageOut,
   RecipeList,
+  RecipeSettingValue,
   Removed,
   RunDetail,
   RunFiles,
@@ -51,7 +51,7 @@ export function useRunDetail(runId: string | null, { polls = false } = {}) {
 export interface NewRun {
   recipe: string;
   name: string | null;
-  settings: Record<string, ConfigValue>;
+  settings: Record<string, RecipeSettingValue>;
   paused: boolean;
 }
 
@@ -96,11 +96,11 @@ export function useRecipes() {
 }
 
 /** The list of files is polled while the run is live. */
-export function useRunFiles(runId: string, live: boolean) {
+export function useRunFiles(runId: string, live: boolean, everyMs = 10_000) {
   return useQuery<RunFiles, ApiError>({
     queryKey: ["files", runId],
     queryFn: ({ signal }) => api.get<"/runs/{run_id}/files">(runPath(runId, "/files"), signal),
-    refetchInterval: live ? 10_000 : false,
+    refetchInterval: live ? everyMs : false,
     refetchOnMount: "always",
   });
 }

@@ -301,6 +301,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/recipes/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Recipe Files
+         * @description Files of the folders of `--data` that recipes can train on.
+         */
+        get: operations["recipe_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/recipes/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Recipe
+         * @description All settings that a run would have, without starting it.
+         */
+        post: operations["preview_recipe"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -1082,6 +1122,106 @@ export interface paths {
         get: operations["stream"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sweep List
+         * @description The sweeps under the outputs folder, the newest first.
+         */
+        get: operations["sweep_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sweep
+         * @description One sweep: axes, cells with their states and values, effects of the axes.
+         */
+        get: operations["sweep"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/cells/{job}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Sweep Cell
+         * @description Stop one cell in order; the others continue.
+         */
+        post: operations["stop_sweep_cell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Sweep
+         * @description Run the open cells in a process that outlives this server.
+         */
+        post: operations["start_sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Sweep
+         * @description Stop the sweep in order: its cells take a checkpoint and can be resumed.
+         */
+        post: operations["stop_sweep"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2029,6 +2169,26 @@ export interface components {
              * @enum {string}
              */
             x: "step" | "epoch" | "time";
+        };
+        /**
+         * DataFileList
+         * @description The files that recipes can train on.
+         */
+        DataFileList: {
+            /** Files */
+            files: components["schemas"]["DataFileOut"][];
+        };
+        /**
+         * DataFileOut
+         * @description A file of the server's data folders that a recipe can train on.
+         */
+        DataFileOut: {
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
         };
         /**
          * DatasetAuditOut
@@ -3186,6 +3346,29 @@ export interface components {
             type: "ping";
         };
         /**
+         * PreviewIn
+         * @description A recipe with typed settings; never code, argv or a path.
+         */
+        PreviewIn: {
+            /** Recipe */
+            recipe: string;
+            /**
+             * Settings
+             * @default {}
+             */
+            settings: {
+                [key: string]: boolean | number | string | number[] | string[] | null;
+            };
+        };
+        /**
+         * PreviewOut
+         * @description All settings that a run would have.
+         */
+        PreviewOut: {
+            /** Config */
+            config: string;
+        };
+        /**
          * Problem
          * @description The body of every error response: what happened and what to do.
          */
@@ -3799,6 +3982,11 @@ export interface components {
              */
             momentum?: (number) | null;
             /**
+             * Optimizer
+             * @description Name of one of several optimizers, or `all`; a list has 0, 1, …
+             */
+            optimizer?: string | null;
+            /**
              * Wd Mul
              * @description Factor for each group's weight decay.
              */
@@ -3819,12 +4007,16 @@ export interface components {
             /** Choices */
             choices: string[];
             /** Default */
-            default: boolean | number | string;
+            default: boolean | number | string | number[] | string[] | null;
+            /** Group */
+            group: string;
+            /** Is Optional */
+            is_optional: boolean;
             /**
              * Kind
              * @enum {string}
              */
-            kind: "int" | "float" | "bool" | "choice" | "text";
+            kind: "int" | "float" | "bool" | "choice" | "text" | "ints" | "words" | "file";
             /** Maximum */
             maximum: number | null;
             /** Minimum */
@@ -3894,7 +4086,7 @@ export interface components {
         };
         /**
          * StartIn
-         * @description A run to start: the name of a recipe and typed settings; never code, argv or a path.
+         * @description A run to start.
          */
         StartIn: {
             /** Id */
@@ -3913,7 +4105,7 @@ export interface components {
              * @default {}
              */
             settings: {
-                [key: string]: boolean | number | string;
+                [key: string]: boolean | number | string | number[] | string[] | null;
             };
         };
         /**
@@ -3963,6 +4155,10 @@ export interface components {
             parked: boolean;
             /** Paused */
             paused: boolean;
+            /** Phase */
+            phase: string | null;
+            /** Phase S */
+            phase_s: number | null;
             /** Reason */
             reason: string | null;
             repeated: components["schemas"]["RepeatedOut"] | null;
@@ -4159,6 +4355,213 @@ export interface components {
             stream: string;
             /** Version */
             version: number;
+        };
+        /**
+         * SweepActionOut
+         * @description What was done to a sweep.
+         */
+        SweepActionOut: {
+            /** Id */
+            id: string;
+            /** Pool */
+            pool: boolean;
+        };
+        /**
+         * SweepAxisOut
+         * @description A setting that the sweep varies.
+         */
+        SweepAxisOut: {
+            /** Is Seed */
+            is_seed: boolean;
+            /** Key */
+            key: string;
+            /** Label */
+            label: string;
+            /** Values */
+            values: string[];
+        };
+        /**
+         * SweepCellOut
+         * @description One cell of a sweep.
+         */
+        SweepCellOut: {
+            /** Address */
+            address: string;
+            /** Change */
+            change: ("code" | "data" | "accepted code") | null;
+            /** Choices */
+            choices: {
+                [key: string]: string;
+            };
+            /** Epoch */
+            epoch: number | null;
+            /** Error */
+            error: string | null;
+            /** Job */
+            job: number;
+            /** Name */
+            name: string;
+            /** Open */
+            open: boolean;
+            /** Run Id */
+            run_id: string | null;
+            /** Run State */
+            run_state: ("running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged") | null;
+            /** Share */
+            share: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "missing" | "running" | "finished" | "stopped" | "killed" | "failed";
+            /** Step */
+            step: number | null;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Values */
+            values: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+        };
+        /**
+         * SweepEffectOut
+         * @description What one level of an axis changes against another one, with the other axes held.
+         */
+        SweepEffectOut: {
+            /** Against */
+            against: string;
+            /** Axis */
+            axis: string;
+            /** Better */
+            better: string | null;
+            /** Enough */
+            enough: boolean;
+            /** Held */
+            held: {
+                [key: string]: string;
+            };
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Level */
+            level: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Mean */
+            mean: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Pairs */
+            pairs: components["schemas"]["SweepPairOut"][];
+            /** Seeds */
+            seeds: number;
+        };
+        /**
+         * SweepList
+         * @description The sweeps under the outputs folder, the newest first.
+         */
+        SweepList: {
+            /** Damaged */
+            damaged: string[];
+            /** Sweeps */
+            sweeps: components["schemas"]["SweepRowOut"][];
+        };
+        /**
+         * SweepOut
+         * @description One sweep with its cells and the effects of its axes.
+         */
+        SweepOut: {
+            /** Axes */
+            axes: components["schemas"]["SweepAxisOut"][];
+            /** Can Start */
+            can_start: boolean;
+            /** Cells */
+            cells: number;
+            /** Comparisons */
+            comparisons: components["schemas"]["SweepEffectOut"][];
+            /** Created */
+            created: number;
+            /** Directory */
+            directory: string;
+            /** Effects */
+            effects: components["schemas"]["SweepEffectOut"][];
+            /** Fewest Seeds */
+            fewest_seeds: number;
+            /** Fixed */
+            fixed: string[];
+            /** Grid */
+            grid: components["schemas"]["SweepCellOut"][];
+            /** Id */
+            id: string;
+            /** Lower Is Better */
+            lower_is_better: boolean;
+            /** Name */
+            name: string;
+            /** Open */
+            open: number;
+            /** Pool */
+            pool: boolean;
+            /** States */
+            states: {
+                [key: string]: number;
+            };
+            /** Value */
+            value: string;
+            /** Value Names */
+            value_names: string[];
+            /** Why Not */
+            why_not: string | null;
+        };
+        /**
+         * SweepPairOut
+         * @description Two finished cells that differ in one axis alone.
+         */
+        SweepPairOut: {
+            /** Against */
+            against: number;
+            /** Difference */
+            difference: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Job */
+            job: number;
+        };
+        /**
+         * SweepRowOut
+         * @description A sweep in the list of sweeps.
+         */
+        SweepRowOut: {
+            /** Cells */
+            cells: number;
+            /** Created */
+            created: number;
+            /** Directory */
+            directory: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Open */
+            open: number;
+            /** Pool */
+            pool: boolean;
+            /** States */
+            states: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * SweepStartIn
+         * @description Which cells to run.
+         */
+        SweepStartIn: {
+            /** Cells */
+            cells?: number[] | null;
+            /**
+             * Jobs
+             * @default 2
+             */
+            jobs: number;
+            /**
+             * Retry Failed
+             * @default false
+             */
+            retry_failed: boolean;
         };
         /**
          * TensorSummary
@@ -4807,6 +5210,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RecipeList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recipe_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataFileList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_recipe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -6497,6 +6962,172 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep: {
+        parameters: {
+            query?: {
+                /** @description The value to show; best_val_loss when left out. */
+                value?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_sweep_cell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+                /** @description Number of the cell. */
+                job: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_sweep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepStartIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_sweep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the sweep, as GET /api/v1/sweeps lists it. */
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepActionOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -34,6 +34,13 @@ export type InfluenceEvaluatedSequence = Schemas["InfluenceEvaluatedSequence"];
 export type InfluenceDelta = Schemas["InfluenceDelta"];
 export type InfluenceValidation = Schemas["InfluenceValidation"];
 
+export type SweepList = Schemas["SweepList"];
+export type SweepOut = Schemas["SweepOut"];
+export type SweepRow = Schemas["SweepRowOut"];
+export type SweepAxis = Schemas["SweepAxisOut"];
+export type SweepCell = Schemas["SweepCellOut"];
+export type SweepEffect = Schemas["SweepEffectOut"];
+
 export type DatasetListOut = Schemas["DatasetListOut"];
 export type DatasetSummary = Schemas["DatasetSummary"];
 export type DatasetOut = Schemas["DatasetOut"];
@@ -74,6 +81,9 @@ export type Removed = Schemas["DeletedOut"];
 export type RecipeSetting = Schemas["SettingOut"];
 export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
+export type RecipeSettingValue = NonNullable<Schemas["PreviewIn"]["settings"]>[string];
+export type RecipePreview = Schemas["PreviewOut"];
+export type DataFileList = Schemas["DataFileList"];
 
 /** By the loop, by SIGTERM, by SIGKILL. */
 export type StopLevel = "stop" | Schemas["EndIn"]["how"];

@@ -72,7 +72,7 @@ export function Pill({ tone, glyph, title, text, action, more }: PillProps) {
         <button
           type="button"
           onClick={action.run}
-          className="h-5 shrink-0 rounded-chip bg-current/15 px-2 font-medium transition-colors hover:bg-current/25"
+          className="h-5 shrink-0 rounded-chip bg-current/10 px-2 font-medium transition-colors hover:bg-current/15"
         >
           <span>{action.label}</span>
         </button>

@@ -12,6 +12,8 @@ from midstep.cli.ctl import ctl_app
 from midstep.cli.data import data_app
 from midstep.cli.output.terminal_escape import escape_log_messages, visible
 from midstep.cli.runs import runs_app
+from midstep.cli.sweep import sweep_app
+from midstep.cli.train import train_command
 from midstep.core.errors import DatasetError, MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
@@ -40,10 +42,13 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("run", context_settings=run_script.CONTEXT)(run_script.run)
 app.command("serve")(serve.serve)
+app.command("train")(train_command.train)
+app.command("resume")(train_command.resume)
 app.add_typer(ctl_app.app, name="ctl")
 app.add_typer(data_app.app, name="data")
 app.add_typer(influence.app, name="influence")
 app.add_typer(runs_app.app, name="runs")
+app.add_typer(sweep_app.app, name="sweep")
 
 
 def _print_version(requested: bool) -> None:

@@ -60,6 +60,7 @@ class CommandMethods(CommandRequests):
         momentum: float | None = None,
         betas: tuple[float, float] | None = None,
         eps: float | None = None,
+        optimizer: str | None = None,
     ) -> dict[str, Any]:
         """Change hyperparameters from the next step on, and show the old values.
 
@@ -71,6 +72,7 @@ class CommandMethods(CommandRequests):
             momentum: Momentum of SGD and RMSprop.
             betas: The two decay rates of Adam and similar optimizers.
             eps: Term added to the denominator.
+            optimizer: Name of one of several optimizers, or `all`; a list has 0, 1, …
 
         Returns:
             The record of the command; its `result` has: not_kept, old.
@@ -84,6 +86,7 @@ class CommandMethods(CommandRequests):
             momentum=momentum,
             betas=betas,
             eps=eps,
+            optimizer=optimizer,
         )
 
     def save_checkpoint(self) -> dict[str, Any]:

@@ -183,6 +183,18 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/state/repeated/recorded",
         "/state/repeated/repeated",
     ],
+    "GET /api/v1/sweeps/{sweep_id}": [
+        "/comparisons/*/high",
+        "/comparisons/*/low",
+        "/comparisons/*/mean",
+        "/comparisons/*/pairs/*/difference",
+        "/effects/*/high",
+        "/effects/*/low",
+        "/effects/*/mean",
+        "/effects/*/pairs/*/difference",
+        "/grid/*/value",
+        "/grid/*/values/*",
+    ],
     "PATCH /api/v1/runs/{run_id}": [
         "/summary/*",
     ],

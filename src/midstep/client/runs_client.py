@@ -154,6 +154,16 @@ class RecipesClient:
         """Return all recipes with their typed settings."""
         return list(self._transport.request("GET", "/api/v1/recipes")["recipes"])
 
+    def files(self) -> Rows:
+        """Return the data files that a setting of the kind `file` can name by id."""
+        return list(self._transport.request("GET", "/api/v1/recipes/files")["files"])
+
+    def preview(self, recipe: str, **settings: Any) -> str:
+        """Return all settings that a run would have, as YAML."""
+        body = {"recipe": recipe, "settings": settings}
+        answer = self._transport.request("POST", "/api/v1/recipes/preview", body=body)
+        return str(answer["config"])
+
     def start(
         self, recipe: str, *, name: str | None = None, paused: bool = False, **settings: Any
     ) -> dict[str, Any]:

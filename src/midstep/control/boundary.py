@@ -81,6 +81,27 @@ class StepBoundary:
         self._state.finished_steps = self._state.step_index
         return self._pass_through() if self._state.boundary_has_work else True
 
+    def pass_without_step(self, scalars: Mapping[str, Any], *, in_step: bool) -> bool:
+        """A boundary at which no step ends: runs the queued commands. False once stopped.
+
+        Args:
+            scalars: logged since the last boundary; breakpoints see them.
+            in_step: whether a step is in progress, whose captures go on.
+        """
+        state = self._state
+        state.has_started = True
+        if not state.has_requests:
+            state.boundaries += 1
+            return True
+        if state.breakpoints.armed and (hits := state.breakpoints.check_between(scalars)):
+            state.breakpoints.record_hits(hits)
+        if not in_step:
+            return self._pass_through()
+        may_continue = self._run_commands()
+        state.boundaries += 1
+        self._last_step_unobserved = self._has_no_request = False  # the step ends in full
+        return may_continue
+
     def move_to(self, step: int) -> None:
         """Continue at another step, as after going back. Called at a boundary.
 

@@ -30,23 +30,27 @@ class StepRate:
         self._clock = clock
         self._observations: deque[tuple[float, int]] = deque()
         self._changed_at: float | None = None
-        self._last_step: int | None = None
+        self._last_position: tuple[int, int] | None = None
         self._rate: float | None = None
 
-    def observe(self, step: int, *, is_moving: bool) -> tuple[float | None, float]:
+    def observe(
+        self, step: int, *, is_moving: bool, boundaries: int = 0
+    ) -> tuple[float | None, float]:
         """Note that `step` is reached now.
 
         Args:
             step: finished steps.
+            boundaries: how many boundaries were passed, those without a finished step included.
             is_moving: False while the run is parked or has ended; such time does not count.
 
         Returns:
             Steps per second over the last few seconds of movement, None before two observations;
-            and the seconds since the step count was last seen to change.
+            and the seconds since the counts were last seen to change.
         """
         now = self._clock()
-        if step != self._last_step or not is_moving or self._changed_at is None:
-            self._last_step, self._changed_at = step, now
+        position = (step, boundaries)
+        if position != self._last_position or not is_moving or self._changed_at is None:
+            self._last_position, self._changed_at = position, now
         if is_moving:
             self._measure(now, step)
         else:
@@ -67,6 +71,8 @@ class StepRate:
             self._observations.append((now, step))
 
 
+PHASE_S = 600.0
+"""A phase that the loop has named may take so long, unless it says otherwise."""
 _MOVING = frozenset({"running", "stepping", "pausing"})
 
 
@@ -83,6 +89,34 @@ class RunStatus:
         with self._state.lock:
             self._state.described_fields = {**self._state.described_fields, **fields}
 
+    def begin_phase(self, name: str, expect_s: float | None = None) -> dict[str, Any]:
+        """Show long work between two steps under its name; returns the fields to describe after it.
+
+        Args:
+            name: of the work.
+            expect_s: after so many seconds a loop in this phase hangs; 10 minutes if None.
+        """
+        before = self._state.described_fields
+        limit_s = PHASE_S if expect_s is None else expect_s
+        self.describe(phase=name, phase_began=self._state.clock(), phase_limit_s=limit_s)
+        return {field: before.get(field) for field in ("phase", "phase_began", "phase_limit_s")}
+
+    @property
+    def phase_s(self) -> float | None:
+        """For how long the phase that the loop has named lasts; None outside of one."""
+        described = self._state.described_fields
+        began = described.get("phase_began")
+        return None if began is None or described.get("phase") is None else self._since(began)
+
+    def _since(self, began: float) -> float:
+        return max(0.0, self._state.clock() - began)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a named phase takes longer than was expected of it."""
+        limit_s, phase_s = self._state.described_fields.get("phase_limit_s"), self.phase_s
+        return phase_s is not None and limit_s is not None and phase_s > float(limit_s)
+
     def get_state(self) -> dict[str, Any]:
         """The state as the page shows it; the fields of `server.debug.command_schemas.StateOut`."""
         state = self._state
@@ -93,7 +127,9 @@ class RunStatus:
             shown, keys, panels = self._step_data()
             described, running = state.described_fields, state.queue.running_record
             steps_per_s, boundary_age_s = self._rate.observe(
-                state.finished_steps, is_moving=not state.is_parked and state.end is None
+                state.finished_steps,
+                boundaries=state.boundaries,
+                is_moving=not state.is_parked and state.end is None,
             )
             return {
                 "state": self.state_name,
@@ -117,6 +153,8 @@ class RunStatus:
                 "step_data_panels": panels,
                 "breakpoint": state.breakpoint_evidence,
                 "repeated": described.get("repeated"),
+                "phase": self.phase,
+                "phase_s": self.phase_s,
                 "waiting_for": self._waiting_for(),
                 "reason": self._reason(),
                 "busy_with": None if running is None else running.command.id,
@@ -178,9 +216,9 @@ class RunStatus:
         """Whether the next boundary is due, so that a loop which does not reach it hangs.
 
         False while the run is parked, before its first step, during a command, or in a phase that
-        the loop has declared.
+        the loop has declared, until that is overdue.
         """
-        return self.state_name in _MOVING and self.phase is None
+        return self.state_name in _MOVING and (self.phase is None or self.is_overdue)
 
     @property
     def moves_on(self) -> bool:

@@ -4,7 +4,6 @@ MidstepError
 ├── ConfigError (ValueError)          a setting or argument is wrong
 │   └── ExpressionError               a breakpoint expression is not in the grammar
 ├── ControlError (RuntimeError)       a command was refused
-│   └── StopTraining                  raised at the boundary after a stop, under `attach`
 ├── StorageError (OSError)            a write failed; the old file is intact
 │   └── RunHeldError                  another process writes this run directory
 ├── FormatError (ValueError)          a file is damaged or of an unknown version
@@ -12,6 +11,9 @@ MidstepError
 ├── ClientError (RuntimeError)        the server answered with an error, or not at all
 │   └── UnclearRunError               several runs are live; its choices list them
 └── MissingExtraError (ImportError)   an optional library is not installed
+
+StopTraining (SystemExit) is none of them: it is raised at the boundary after a stop, under
+`attach`, and must pass through an `except Exception` of the user's code.
 """
 
 from __future__ import annotations
@@ -35,8 +37,23 @@ class ControlError(MidstepError, RuntimeError):
     """A command was refused in the present state of the run."""
 
 
-class StopTraining(ControlError):  # noqa: N818 - like StopIteration, it ends a loop
-    """Raised at the boundary after a stop. The block of `attach` ends without an error then."""
+class StopTraining(SystemExit):
+    """Raised at the boundary after a stop. The block of `attach` ends without an error then.
+
+    Outside of a block, as after `start()`, it ends the script like `sys.exit`: without a traceback.
+
+    Args:
+        message: after how many steps.
+        code: the exit code; a text is printed by the interpreter, which then exits with 1.
+
+    >>> error = StopTraining("stopped after 3 steps")
+    >>> str(error), error.code, isinstance(error, Exception)
+    ('stopped after 3 steps', 0, False)
+    """
+
+    def __init__(self, message: str, code: int | str = 0) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class StorageError(MidstepError, OSError):

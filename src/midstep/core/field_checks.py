@@ -5,6 +5,7 @@ A config collects the problems of all its fields, so that one error lists everyt
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -74,6 +75,20 @@ def one_of(name: str, value: Any, choices: Sequence[Any]) -> str | None:
     if isinstance(value, int | str) and value in choices:
         return None
     return f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}"
+
+
+def known_name(what: str, value: Any, names: Iterable[str]) -> str | None:
+    """One of the names of a registry. The problem gives the nearest name and lists all.
+
+    >>> known_name("data source", "digit", ("digits", "npz"))
+    "there is no data source 'digit', did you mean 'digits'? The names are: digits, npz"
+    """
+    known = list(names)
+    if isinstance(value, str) and value in known:
+        return None
+    nearest = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+    hint = f", did you mean {nearest[0]!r}?" if nearest else "."
+    return f"there is no {what} {value!r}{hint} The names are: {', '.join(known)}"
 
 
 def shares(name: str, value: Any, keys: Sequence[str]) -> str | None:

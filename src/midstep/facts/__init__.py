@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from midstep.facts.format.paths import ensure_facts_dir as ensure_facts_dir
     from midstep.facts.format.paths import last_attempt as last_attempt
     from midstep.facts.index.run_folders import discover_runs as discover_runs
+    from midstep.facts.index.run_frames import load_runs as load_runs
     from midstep.facts.index.run_index import RunIndex as RunIndex
     from midstep.facts.index.run_query import RunQuery as RunQuery
     from midstep.facts.liveness.lease import Lease as Lease
@@ -44,6 +45,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         ".deletion": "delete_run",
         ".format.paths": "ensure_facts_dir last_attempt",
         ".index.run_folders": "discover_runs",
+        ".index.run_frames": "load_runs",
         ".index.run_index": "RunIndex",
         ".index.run_query": "RunQuery",
         ".liveness.run_liveness": "EndState HeartbeatWatch end_state",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import ConfigError
 from midstep.live.attached_run import AttachedRun
 from midstep.live.mode import current_mode
-from midstep.session.state.training_parts import ExtraState, TrainingParts
+from midstep.session.state.extra_state import ExtraState
+from midstep.session.state.training_parts import TrainingParts, as_model, as_optimizers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
 
 
 def attach(
-    model: nn.Module,
-    optimizer: Optimizer | Sequence[Optimizer],
-    loader: Iterable[Any],
+    model: nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module],
+    optimizer: Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer],
+    loader: Iterable[Any] | None = None,
     *,
     scheduler: Any = None,
     scaler: Any = None,
     loss_fn: Any = None,
     extra_state: Mapping[str, Any] | None = None,
+    config: Any = None,
     mirror: Sequence[str] = (),
+    total_steps: int | None = None,
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -51,22 +54,28 @@ def attach(
 ) -> AttachedRun:
     """Make a plain training loop stoppable, steppable and visible inside a `with` block.
 
-    Where no block fits, as in a notebook: `run = attach(…).start()`, and `run.close()` at the end.
+    Where no block fits: `run = attach(…).start()`. It ends with `run.close()`, or with the script.
 
     In the main thread SIGTERM and SIGHUP stop the run at the next step boundary, with a complete
     record and exit code 0, unless you handle them yourself. The exit code is 1 if the checkpoint of
     the stop could not be written. A second signal ends the process.
 
     Args:
-        model: the module in training; its parameters can be watched.
-        optimizer: one, or several; a step of the first one counts as a step of the run.
-        loader: what the loop iterates over. It is patched in place until the block ends.
+        model: the module in training, or several in a dict or list; their parameters can be
+            watched. Those of `{"D": net}` are called `D.…`.
+        optimizer: one, or several in a dict or list; a step of the first one counts as a step.
+        loader: what the loop iterates over. It is patched in place until the block ends. Leave it
+            out if there is none, and loop over `run.steps(n)`.
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
         loss_fn: a module whose output is the loss; without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
-            anything with `state_dict` and `load_state_dict`. Every snapshot holds them.
+            anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
+            `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
+        config: settings of the training for the record, such as `vars(args)`: a dict, Namespace,
+            dataclass or OmegaConf config. Nothing is read from it.
         mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
+        total_steps: of the training, for the progress shown, where the loop cannot know.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
@@ -77,7 +86,8 @@ def attach(
         on_error: `park` or `raise`; see `Run`.
         controller: your own, for breakpoints set before the first step.
         resume: `auto` continues from the newest checkpoint of `run_name`, also in the middle of an
-            epoch, if the loop is `for epoch in run.epochs(n)`; `must` needs a checkpoint.
+            epoch, if the loop is `for epoch in run.epochs(n)` or `for step in run.steps(n)`; `must`
+            needs a checkpoint.
         data_order_policy: `user` leaves the order alone, the others seed it: docs/data-order.md.
         seed: of a seeded order; nothing else is seeded here.
         checkpoint_every_steps: take a checkpoint after every so many steps, besides those at
@@ -100,16 +110,19 @@ def attach(
     """
     from midstep.session.config import SessionConfig
 
+    optimizers, names = as_optimizers(optimizer)
     parts = TrainingParts(
-        model=model,
-        optimizers=_as_list(optimizer),
+        model=as_model(model),
+        optimizers=optimizers,
+        names_in_dict=names,
         train_loader=loader,
         scheduler=scheduler,
         scaler=scaler,
         loss_fn=loss_fn,
         extra_state=ExtraState(extra_state),
     )
-    config = SessionConfig(
+    _check_total(total_steps)
+    settings = SessionConfig(
         run_name=run_name,
         save_dir=save_dir,
         seed=seed,
@@ -123,7 +136,9 @@ def attach(
     )
     return AttachedRun(
         parts,
-        config,
+        settings,
+        given_config=config,
+        total_steps=total_steps,
         mode=current_mode(),
         mirror=mirror,
         name=name or _script_name(),
@@ -135,16 +150,9 @@ def attach(
     )
 
 
-def _as_list(given: Any) -> list[Optimizer]:
-    """One optimizer or several, checked."""
-    from torch.optim import Optimizer
-
-    optimizers = list(given) if isinstance(given, list | tuple) else [given]
-    wrong = [optimizer for optimizer in optimizers if not isinstance(optimizer, Optimizer)]
-    if wrong or not optimizers:
-        what = type(wrong[0]).__name__ if wrong else "an empty list"
-        raise ConfigError(f"optimizer must be a torch optimizer or a list of them, got {what}")
-    return optimizers
+def _check_total(total_steps: int | None) -> None:
+    if total_steps is not None and (not isinstance(total_steps, int) or total_steps < 1):
+        raise ConfigError(f"total_steps must be a positive number, got {total_steps!r}")
 
 
 def _script_name() -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import itertools
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
+from midstep.live.loop.exit_handler import call_at_exit, error_of_script
+from midstep.live.loop.phases import Phase
+from midstep.live.loop.run_config import header_config
 from midstep.live.loop_port import LoopPort
 from midstep.live.mirrors import check_mirrors, mirror_scalars
 from midstep.live.page import Page
@@ -17,6 +22,7 @@ from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
+from midstep.session.state.step_position import KeptVariables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,12 +38,14 @@ if TYPE_CHECKING:
 class AttachedRun:
     """A run of the user's own loop, made by `attach`: enter it, loop, leave it.
 
-    `start` and `close` do the same without a block. With MIDSTEP_MODE=off there is no run: `log`,
-    `epochs` and `show` do nothing.
+    `start` and `close` do the same without a block. With MIDSTEP_MODE=off there is no run: `steps`
+    and `epochs` are plain ranges, `batch` hands back what it gets, and the others do nothing.
 
     Args:
         parts: what is trained; released when the run ends.
         config: order, checkpoints and resume.
+        given_config: the user's settings, for the header.
+        total_steps: of the training, if the user knows it.
         mode: see `midstep.live.mode`.
         mirror: trackers of the script whose scalars are recorded too.
         name: of the run.
@@ -53,6 +61,8 @@ class AttachedRun:
         parts: TrainingParts,
         config: SessionConfig,
         *,
+        given_config: Any = None,
+        total_steps: int | None = None,
         mode: Mode,
         mirror: Sequence[str],
         name: str,
@@ -69,6 +79,10 @@ class AttachedRun:
         """Address of the page with its token, while it is served."""
         self._parts, self._config = parts, config
         self._name, self._on_error = name, on_error
+        self._total_steps = total_steps
+        # Before anything is opened, so that settings of a wrong kind are refused first.
+        self._header = header_config(parts, given_config)
+        self._kept = KeptVariables()
         self._serve, self._port = serve and mode == "live", port
         self._start_paused = start_paused
         self._inexact: list[str] = []
@@ -121,25 +135,42 @@ class AttachedRun:
         return self.opened_run().lease
 
     def start(self) -> AttachedRun:
-        """Begin without a `with` block, as in a notebook, and return itself. End it with `close`.
+        """Begin without a `with` block, and return itself. End it with `close`, or with the script.
 
-        Until then an error leaves the run open, so that a notebook cell can be fixed and run again.
+        In a notebook an error leaves the run open, so that a cell can be fixed and run again. In a
+        script the run ends as it would in a block: a stop or SIGTERM ends the script without an
+        error, and an error of the script is recorded.
         """
+        self._begin()
+        if self.mode != "off":
+            call_at_exit(self._end_at_exit)
+        return self
+
+    def _begin(self) -> None:
         if self.mode == "off":
-            return self
+            return
         if self._loop is not None:
             raise ConfigError("this run has begun before; call midstep.attach again for another")
         with ExitStack() as undo:
             self._open(undo)
             self._undo = undo.pop_all()
-        return self
 
     def close(self) -> None:
         """End what `start` began: finished, or stopped if it was. Closing twice is fine."""
         self._end(None)
 
+    def _end_at_exit(self) -> None:
+        """The interpreter exits: end what was not closed. Nothing can be raised from here."""
+        if self._loop is None or self._is_closed or self._run is None:
+            return
+        self._run.on_error = "raise"  # nobody could release it any more
+        error = self._loop.stop_error or error_of_script()
+        with suppress(SystemExit):
+            self._end(error)
+
     def __enter__(self) -> AttachedRun:
-        return self.start()
+        self._begin()
+        return self
 
     def _open(self, undo: ExitStack) -> None:
         """Open signals, run, hooks and page; undone in reverse order, also if a later one fails."""
@@ -154,19 +185,20 @@ class AttachedRun:
         loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
         saved = SavedTraining(parts, loader, self._config, self._report_inexact)
         run = self._run = undo.enter_context(self._open_run(parts))
-        loop = self._loop = LoopPort(run, parts, loader.order)
+        loop = self._loop = LoopPort(run, parts, loader.order, self._total_steps)
         undo.callback(loop.detach)
         run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizer)
         undo.enter_context(loader.patch)
         loader.listen(loop)
         notices = saved.open_engine(undo, run, loop, self._inexact)
-        loop.report_inexact = self._report_inexact
+        loop.refusals.report = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
                 model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn
             )
             undo.callback(register_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
+        undo.enter_context(loop.others.hooked())
         undo.enter_context(hook_loss(parts.loss_fn, loop))
         undo.enter_context(mirror_scalars(self._mirror, loop.log))
         if self._start_paused:
@@ -198,11 +230,10 @@ class AttachedRun:
             self._run.note_stop(cause)
 
     def _open_run(self, parts: TrainingParts) -> Run:
-        optimizers = [type(optimizer).__name__ for optimizer in parts.optimizers]
         return Run(
             controller=self.controller,
             model=parts.model,
-            config={**parts.describe(), "optimizers": optimizers},
+            config=self._header,
             seed=_torch_seed(),
             data_fingerprint=parts.describe_dataset(),
             name=self._name,
@@ -226,6 +257,57 @@ class AttachedRun:
         """
         loop = self._begun()
         return iter(range(n)) if loop is None else loop.epochs(n)
+
+    def steps(self, n: int | None) -> Iterator[int]:
+        """Indices from 0 to `n - 1`, or from the resumed one; without end if `n` is None.
+
+        Every index is a boundary and part of the state. An iteration with an optimizer step, or
+        with several, counts as one step; one without moves only the index.
+        """
+        loop = self._begun()
+        if loop is None:
+            return itertools.count() if n is None else iter(range(n))
+        return loop.steps(n)
+
+    def batch(self, *batch: Any) -> Any:
+        """Say what the running step trains on, and get it back unchanged.
+
+        `x, y = run.batch(*get_batch())` shows and counts it, as with a loader.
+        """
+        handed = batch[0] if len(batch) == 1 else batch
+        loop = self._begun()
+        if loop is not None:
+            loop.batch(handed)
+        return handed
+
+    def keep(self, **variables: Any) -> SimpleNamespace:
+        """A namespace for the loop's own variables that move with the state.
+
+        `k = run.keep(best=float("inf"))`, then `k.best = …` in the loop: a resume and going back
+        restore it. Numbers, text, arrays, tensors, and containers of these.
+        """
+        loop = self._begun()
+        kept = self._kept if loop is None else loop.kept
+        return kept.add(variables)
+
+    def step_end(self) -> None:
+        """A boundary where the loop cannot be a `for` over `run.steps`: call it after each step.
+
+        Inside an iteration of `run.steps` the run can pause there and be looked at, but no step
+        ends and no snapshot is taken.
+        """
+        loop = self._begun()
+        if loop is not None:
+            loop.step_end()
+
+    def phase(self, name: str, *, expect_s: float | None = None) -> Phase:
+        """Long work between two steps: `with run.phase("eval"):`. The state shows it.
+
+        Args:
+            name: of the work.
+            expect_s: after so many seconds the run counts as not responding; 10 minutes if None.
+        """
+        return Phase(None if self._begun() is None else self.controller, name, expect_s)
 
     def log(self, **scalars: Any) -> None:
         """Log scalars of the running step, or, between epochs, of the finished one.

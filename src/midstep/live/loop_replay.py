@@ -62,7 +62,7 @@ class LoopReplay:
         if snapshot is None:
             return 0
         self._restore(snapshot, seek_data=True)
-        has_begun = bool(snapshot.states["order"]["begun"])
+        has_begun = snapshot.states["order"]["begun"] or snapshot.states.get("steps")
         self.restored = snapshot if has_begun else None
         return snapshot.epoch
 
@@ -77,6 +77,25 @@ class LoopReplay:
             self._restore(self.restored, seek_data=False)
         self.in_pass = True
 
+    def begin_steps(self, call: int) -> bool:
+        """The `call`-th loop over `run.steps` begins; False if a resume is beyond it.
+
+        The loop that the checkpoint was taken in continues at its index.
+        """
+        snapshot = self._unplaced or self.restored
+        position = self._state.steps
+        saved = {} if snapshot is None else snapshot.states.get("steps", {})
+        saved_loop = int(saved.get("loop", 0))
+        if snapshot is not None and call < saved_loop:
+            return False
+        position.loop, position.index = call, 0
+        self._unplaced = self.restored = None
+        if snapshot is not None:
+            self._restore(snapshot, seek_data=True)
+            if call != saved_loop:  # the checkpoint was taken before this loop
+                position.loop, position.index = call, 0
+        return True
+
     def _restore(self, snapshot: Snapshot, *, seek_data: bool) -> None:
         """Restore without changing the timeline, which the open run has chosen."""
         timeline = self._state.timeline
@@ -87,11 +106,22 @@ class LoopReplay:
 
     def obstacle(self) -> str | None:
         """Why the loop cannot return to an earlier step now; None if it can."""
+        if self._state.in_step:
+            return "the loop is inside a step"
         return None if self.in_pass else "the loop is not inside a pass over its loader"
 
     def check(self, base: Snapshot | None, target: int) -> None:
         """Refuse a step that the user's own `for` loops cannot return to."""
-        epoch = self._state.epoch
+        epoch, position = self._state.epoch, self._state.steps
+        if self._state.in_step:
+            raise ControlError(
+                "the loop is inside a step, and nothing can bring it back from there; let the step "
+                "end first"
+            )
+        if position and self.in_pass:
+            if base is not None and base.states.get("steps", {}).get("loop") != position.loop:
+                raise ControlError("that step is not in the running loop over run.steps")
+            return
         if not self.in_pass:
             raise ControlError(
                 "the loop has left its pass over the loader, and nothing can bring it back into "

@@ -6,7 +6,7 @@ Each hook is removed when its block ends. An error of ours inside a hook switche
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -70,7 +70,7 @@ class AttachedLoader:
     """The loader of an attached loop, with its order if it has one.
 
     Args:
-        loader: a `DataLoader`, or any object with an `__iter__` of its own.
+        loader: a `DataLoader`, any object with an `__iter__` of its own, or None.
         config: the order policy; a seeded one needs a `DataLoader`.
         report: called once for each thing that a resume or a step back cannot repeat exactly.
 
@@ -85,22 +85,30 @@ class AttachedLoader:
         report: Callable[[str], object],
     ) -> None:
         from midstep.data.order.ordered_loader import OrderedLoader
+        from midstep.data.order.step_order import StepOrder
 
         self._listener = LoaderListener()
-        self.unordered = _why_unordered(loader)
-        """Why its order is unknown, in words; None if it has one."""
-        self.order: OrderedLoader | None = None
+        self.patch: AbstractContextManager[Any] = nullcontext()
+        """Patches the loader for as long as its block lasts."""
+        self.order: OrderedLoader | StepOrder | None = None
         """The order; None if it has none."""
+        self.unordered: str | None = None
+        """Why its order is unknown, in words; None if it has one."""
+        if loader is None:
+            if config.seeded:
+                raise ConfigError(f"data_order_policy={config.policy!r} needs a DataLoader")
+            self.order = StepOrder()
+            return
+        self.unordered = _why_unordered(loader)
         if self.unordered is None:
-            self.order = OrderedLoader(loader, config, listener=self._listener, report=report)
-        elif config.seeded:
+            ordered = OrderedLoader(loader, config, listener=self._listener, report=report)
+            self.order = self.patch = ordered
+            return
+        if config.seeded:
             raise ConfigError(
                 f"data_order_policy={config.policy!r} is not possible: {self.unordered}"
             )
-        self.patch: AbstractContextManager[Any] = self.order or UnorderedLoader(
-            loader, self._listener
-        )
-        """Patches the loader for as long as its block lasts."""
+        self.patch = UnorderedLoader(loader, self._listener)
 
     def listen(self, listener: BatchListener) -> None:
         """Call `listener` with every batch and its ids from now on."""
@@ -113,6 +121,12 @@ def _why_unordered(loader: Any) -> str | None:
     """Why a loader cannot have an order policy, in words; None if it can."""
     from torch.utils.data import DataLoader, IterableDataset, IterDataPipe, MapDataPipe
 
+    if not hasattr(type(loader), "__iter__"):
+        raise ConfigError(
+            f"a {type(loader).__name__} has no __iter__, so it cannot be attached as a loader; "
+            "leave it out and loop over `for step in run.steps(n)`, with run.batch(…) for its "
+            "batches"
+        )
     if not isinstance(loader, DataLoader):
         return f"the order of a {type(loader).__name__} is unknown; use a DataLoader"
     if isinstance(loader.dataset, IterDataPipe | MapDataPipe):
@@ -153,8 +167,9 @@ class UnorderedLoader:
             self._loader.__class__ = patched
         except TypeError as error:
             raise ConfigError(
-                f"a {self._class.__name__} cannot be attached ({error}); use a DataLoader, or call "
-                "capture_batch and wait_if_paused in the loop"
+                f"a {self._class.__name__} cannot be attached ({error}); use a DataLoader, or "
+                "leave it out and loop over `for step in run.steps(n)`, with run.batch(…) for its "
+                "batches"
             ) from None
         self._loader.__class__ = self._class
         return patched

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.core.moments import Moment
 from midstep.data.order.samplers import EpochSeededRandomSampler
-from midstep.data.sources.digits import PIXELS, Digits, load_digits
+from midstep.data.sources.digits import Digits, load_digits
 from midstep.data.sources.mnist import load_mnist
 from midstep.loops.bcl_config import AutoencoderConfig
 from midstep.models.linear_autoencoder import LinearAutoencoder, LinearAutoencoderConfig
@@ -102,17 +102,24 @@ class TrainingResult:
 class AutoencoderTraining:
     """Model, optimizer and data of one training.
 
+    Args:
+        config: the settings.
+        digits: images for training and validation; those that the settings name if left out.
+
     >>> demo = AutoencoderTraining(AutoencoderConfig(steps=3))
     >>> len(demo.digits)
     4500
     """
 
-    def __init__(self, config: AutoencoderConfig) -> None:
+    def __init__(
+        self, config: AutoencoderConfig, digits: tuple[Digits, Digits] | None = None
+    ) -> None:
         self.config = config
         load = LOADERS[config.data]
-        self.digits, self.validation = load("train"), load("val")
+        self.digits, self.validation = digits or (load("train"), load("val"))
+        inputs = self.digits.images[0].numel()
         self.model = LinearAutoencoder(
-            LinearAutoencoderConfig(inputs=PIXELS, hidden=config.hidden, seed=config.seed)
+            LinearAutoencoderConfig(inputs=inputs, hidden=config.hidden, seed=config.seed)
         )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)
         self._batch: Mapping[str, torch.Tensor] = {}
@@ -200,8 +207,12 @@ class AutoencoderTraining:
         )
         session.training_step(self.training_step)
         session.validation_step(self.validation_step)
-        session.on_step(partial(self.step_ended, session))
+        self.install(session)
         return session
+
+    def install(self, session: Session) -> None:
+        """Add what the training does after each step."""
+        session.on_step(partial(self.step_ended, session))
 
     def extra_state(self) -> dict[str, Any]:
         """State of the training besides model and optimizer."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
     from midstep.control import DebugController
+    from midstep.data.sources.digits import Digits
     from midstep.session import Run, Session
     from midstep.session.fit.fit_loop import StepRecord
 
@@ -90,14 +91,18 @@ class BclTraining(AutoencoderTraining):
     'novelty'
     """
 
-    def __init__(self, config: BclConfig) -> None:
-        super().__init__(config.training)
+    def __init__(self, config: BclConfig, digits: tuple[Digits, Digits] | None = None) -> None:
+        super().__init__(config.training, digits)
         self.recipe = config
         gated = config.condition != "control"
         self.bcl = BCL(self.model.encoder, config.competition) if gated else None
         self._monitor = FeatureHealthMonitor(
             self.model, self.validation.images, config.competition, gated=gated
         )
+        height, width = self.digits.images.shape[-2:]
+        self.table = replace(TABLE, shape=(height, width))
+        """How the page shows features, in the shape of an image."""
+        self.competition_table = replace(COMPETITION_TABLE, shape=(height, width))
         self._fault_reported = False
         if gated:
             self.feature_keys = ("bcl_metrics", "bcl_tensors")
@@ -125,9 +130,9 @@ class BclTraining(AutoencoderTraining):
         state: dict[str, Any] = {"health": self._monitor}
         return state if self.bcl is None else {**state, "bcl": self.bcl}
 
-    def session(self, run: Run) -> Session:
-        """The session that trains in `run`."""
-        session = super().session(run)
+    def install(self, session: Session) -> None:
+        """Add the examination of the features, and show tensors of the competition on request."""
+        super().install(session)
         control, training = session.controller, session.trainer
         session.after_step(lambda _model: self._examine(training.step + 1))
         if self.bcl is not None:
@@ -137,14 +142,15 @@ class BclTraining(AutoencoderTraining):
             self.bcl.wants_tensors = lambda: (
                 control.captures.shows("bcl_tensors") and not training.replaying
             )
-        return session
 
     def begin(self, session: Session) -> None:
         """Hide the norms of layers: the metrics of the features replace them."""
         session.run.hide(LayerNorms.key)
         data = session.controller.captures.data
         for key in self.feature_keys:
-            data.offer(key, {"features": TABLE, "bcl_metrics": COMPETITION_TABLE}.get(key))
+            data.offer(
+                key, {"features": self.table, "bcl_metrics": self.competition_table}.get(key)
+            )
         self.declare_sources(session.run)
 
     def train(self, run: Run) -> BclResult:
@@ -190,10 +196,10 @@ class BclTraining(AutoencoderTraining):
             # Columns of features without a competition, and their results in a hypothetical one.
             metrics = partial(competition_metrics, config=self.recipe.competition)
             features = partial(hidden_units, self.model, images, metrics)
-            control.capture_step_data("features", features, panel=TABLE)
+            control.capture_step_data("features", features, panel=self.table)
             return
         if step_metrics := bcl.get_step_metrics():
-            control.capture_step_data("bcl_metrics", step_metrics, panel=COMPETITION_TABLE)
+            control.capture_step_data("bcl_metrics", step_metrics, panel=self.competition_table)
         if tensors := bcl.last_tensors():
             control.capture_step_data("bcl_tensors", tensors)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from midstep.core.errors import ConfigError
 
-Kind = Literal["int", "float", "bool", "choice", "text"]
+Kind = Literal["int", "float", "bool", "choice", "text", "ints", "words", "file"]
+"""`ints` and `words` are lists; `file` is a data file of the server, by its id."""
+SettingValue = int | float | bool | str | list[int] | list[str] | None
 T = TypeVar("T")
 _KINDS: Mapping[Any, Kind] = {int: "int", float: "float", bool: "bool", str: "text"}
 MAX_TEXT = 1_000
@@ -31,8 +34,12 @@ class RecipeSetting:
     """Name of the config's field."""
     kind: Kind
     """Type of its values."""
-    default: int | float | bool | str
+    default: SettingValue
     """Value used when none is given."""
+    group: str = ""
+    """Group of a config tree that it belongs to. The setting with this name chooses its option."""
+    is_optional: bool = False
+    """Whether it may be null, for none."""
     minimum: float | None = None
     """Smallest allowed number."""
     maximum: float | None = None
@@ -44,11 +51,17 @@ class RecipeSetting:
 
     def check(self, value: Any) -> str | None:
         """What is wrong with `value`; None when it is allowed."""
+        if value is None and self.is_optional:
+            return None
+        if self.kind in ("ints", "words"):
+            item = int if self.kind == "ints" else str
+            fits = isinstance(value, list) and all(type(each) is item for each in value)
+            return None if fits else f"must be a list of {self.kind}"
         if self.kind == "bool":
             return None if isinstance(value, bool) else "must be true or false"
         if self.kind == "choice":
             return None if value in self.choices else f"must be one of {', '.join(self.choices)}"
-        if self.kind == "text":
+        if self.kind in ("text", "file"):
             fits = isinstance(value, str) and len(value) <= MAX_TEXT
             return None if fits else f"must be a text of at most {MAX_TEXT:,} characters"
         return self._check_number(value)
@@ -78,6 +91,51 @@ def describe_settings(config: type[Any]) -> tuple[RecipeSetting, ...]:
     )
 
 
+def describe_nested(
+    config: type[Any], defaults: Mapping[str, Any], prefix: str, *, group: str
+) -> Iterator[RecipeSetting]:
+    """The settings of a config that may hold other configs, with full keys.
+
+    Args:
+        config: the dataclass.
+        defaults: its values when nothing is given.
+        prefix: what is before the name of a field.
+        group: the group of all of them.
+    """
+    hints, docstrings = get_type_hints(config), _field_docstrings(config)
+    for each in fields(config):
+        name, default = f"{prefix}{each.name}", defaults[each.name]
+        if is_dataclass(hints[each.name]):
+            yield from describe_nested(hints[each.name], default, f"{name}.", group=group)
+            continue
+        kind, choices, is_optional = _kind_of(hints[each.name])
+        yield RecipeSetting(
+            name=name,
+            kind=kind,
+            default=list(default) if isinstance(default, tuple) else default,
+            group=group,
+            is_optional=is_optional,
+            minimum=each.metadata.get("minimum"),
+            maximum=each.metadata.get("maximum"),
+            choices=choices,
+            about=docstrings.get(each.name, ""),
+        )
+
+
+def _kind_of(hint: Any) -> tuple[Kind, tuple[str, ...], bool]:
+    """Kind and choices of a setting by its type, and whether it may be None."""
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        others = [each for each in arguments if each is not NoneType]
+        # Of several types, such as a number or `auto`, the form takes the text.
+        kind, choices, _ = _kind_of(others[0]) if len(others) == 1 else ("text", (), False)
+        return kind, choices, NoneType in arguments
+    if get_origin(hint) is tuple:
+        return ("ints" if arguments[0] is int else "words"), (), False
+    choices = arguments if get_origin(hint) is Literal else ()
+    return ("choice" if choices else _KINDS.get(hint, "text")), choices, False
+
+
 def check_settings(settings: tuple[RecipeSetting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return `given`, or raise one error that lists all problems."""
     by_name = {each.name: each for each in settings}
@@ -104,14 +162,30 @@ def _setting(each: Field[Any], hint: Any, about: str) -> RecipeSetting:
             f"setting {each.name} is {hint}; a recipe takes int, float, bool, str or a Literal "
             "of strings, each with a default"
         )
-    bounds = {name: each.metadata.get(name) for name in ("minimum", "maximum")}
     return RecipeSetting(
-        name=each.name, kind=kind, default=each.default, choices=choices, about=about, **bounds
+        name=each.name,
+        kind=kind,
+        default=each.default,
+        choices=choices,
+        about=about,
+        minimum=each.metadata.get("minimum"),
+        maximum=each.metadata.get("maximum"),
     )
 
 
 def _field_docstrings(config: type[Any]) -> dict[str, str]:
-    """The docstring below each field. Python does not keep it, so the source is parsed."""
+    """The docstring below each field, those of bases included.
+
+    Python does not keep it, so the source is parsed.
+    """
+    docstrings: dict[str, str] = {}
+    for each in reversed(config.__mro__):
+        if is_dataclass(each):
+            docstrings |= _own_docstrings(each)
+    return docstrings
+
+
+def _own_docstrings(config: type[Any]) -> dict[str, str]:
     (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(config))).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     docstrings = {}

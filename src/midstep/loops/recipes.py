@@ -5,15 +5,18 @@ Another package adds a recipe with an entry point of the group `midstep.recipes`
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import ConfigError
+from midstep.loops.loop_registry import loops
 from midstep.loops.recipe_settings import RecipeSetting, check_settings, describe_settings
 
 if TYPE_CHECKING:
@@ -33,6 +36,35 @@ class RecipeTraining(Protocol):
 
     def run_to_end(self, run: Run) -> object:
         """Train in `run` to the last step or until it is stopped, and record the end."""
+
+
+class AnyRecipe(Protocol):
+    """What can be started by name: a `Recipe`, or a loop of the config tree."""
+
+    @property
+    def name(self) -> str:
+        """Name of the recipe."""
+
+    @property
+    def title(self) -> str:
+        """Title on the page."""
+
+    @property
+    def about(self) -> str:
+        """What it trains, in one or two sentences."""
+
+    @property
+    def settings(self) -> tuple[RecipeSetting, ...]:
+        """The settings of the recipe."""
+
+    def check_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `given`, or raise one error that lists all problems."""
+
+    def prepare(self, given: Mapping[str, Any]) -> RecipeTraining:
+        """Build model and data for these settings. Wrong settings raise an error here."""
+
+    def preview(self, given: Mapping[str, Any]) -> str:
+        """All settings of a run with what was given, as YAML."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +99,11 @@ class Recipe:
         """Return `given`, or raise one error that lists all problems."""
         return check_settings(self.settings, given)
 
+    def preview(self, given: Mapping[str, Any]) -> str:
+        """All settings of a run with what was given, as YAML."""
+        config = resolve_name(self.config)(**self.check_settings(given))
+        return "".join(f"{name}: {json.dumps(value)}\n" for name, value in asdict(config).items())
+
     def prepare(self, given: Mapping[str, Any]) -> RecipeTraining:
         """Build model and data for these settings. Wrong settings raise an error here."""
         config = resolve_name(self.config)(**self.check_settings(given))
@@ -96,9 +133,14 @@ BUILT_IN = (
 
 
 @cache
-def recipes() -> Mapping[str, Recipe]:
-    """All recipes by name; built-in ones take precedence."""
-    by_name = {recipe.name: recipe for recipe in BUILT_IN}
+def recipes() -> Mapping[str, AnyRecipe]:
+    """All recipes by name; built-in ones take precedence.
+
+    The loops of the config tree are among them where Hydra is installed (extra `runs`).
+    """
+    by_name: dict[str, AnyRecipe] = {recipe.name: recipe for recipe in BUILT_IN}
+    for recipe in _loop_recipes():
+        by_name.setdefault(recipe.name, recipe)
     for entry in entry_points(group=GROUP):
         try:
             recipe = entry.load()
@@ -110,7 +152,15 @@ def recipes() -> Mapping[str, Recipe]:
     return by_name
 
 
-def find_recipe(name: str) -> Recipe:
+def _loop_recipes() -> list[AnyRecipe]:
+    if find_spec("hydra") is None:
+        return []
+    from midstep.loops.config.loop_recipe import LoopRecipe
+
+    return [LoopRecipe(loop) for loop in loops().values()]
+
+
+def find_recipe(name: str) -> AnyRecipe:
     """The recipe of that name."""
     known = recipes()
     if name not in known:

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from midstep.core.field_checks import at_least, one_of, require
+from midstep.core.moments import Moment
 
 FigureFormat = Literal["png", "svg", "pdf"]
+Cost = Literal["low", "medium", "high"]
+"""How long a family takes to draw: curves, counts of a codebook, pictures of samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,10 @@ class LoggingConfig:
     """Plot families that are switched on; a loop draws those of them that it supports."""
     moments: tuple[str, ...] = ("on_epoch_end", "on_validation_end", "on_train_end")
     """Moments at which figures are drawn."""
+    max_cost: Cost = "high"
+    """Families that take longer to draw are left out."""
+    tags: tuple[str, ...] = ()
+    """Only families with one of these tags; all families if it is empty."""
     fig_format: FigureFormat = "png"
     """File format of the figures."""
     dpi: int = 120
@@ -40,5 +47,7 @@ class LoggingConfig:
     def __post_init__(self) -> None:
         require(
             one_of("fig_format", self.fig_format, get_args(FigureFormat)),
+            one_of("max_cost", self.max_cost, get_args(Cost)),
             at_least("dpi", self.dpi, 20),
+            *(one_of("moments", moment, tuple(map(str, Moment))) for moment in self.moments),
         )

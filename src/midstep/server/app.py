@@ -38,6 +38,7 @@ from midstep.server.step_views import force_routes, step_routes
 from midstep.server.stream import stream_routes
 from midstep.server.stream.run_list_stream import RunListStream
 from midstep.server.stream.run_stream import RunStreams
+from midstep.server.sweeps import sweep_routes
 
 
 def create_app(
@@ -102,6 +103,7 @@ def create_app(
         run_routes.router,
         run_file_routes.router,
         recipe_routes.router,
+        sweep_routes.router,
         command_routes.log_router,
         stream_routes.router,
         influence_routes.router,

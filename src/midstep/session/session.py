@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -26,14 +27,15 @@ from midstep.session.engine.resume import (
 )
 from midstep.session.engine.session_commands import AdvancingCommands, SessionCommands
 from midstep.session.engine.training_engine import TrainingEngine
-from midstep.session.fit.fit_loop import FitLoop, StepRecord, run_fit
+from midstep.session.fit.fit_loop import EpochHook, FitLoop, StepRecord, run_fit
 from midstep.session.fit.trainer import Trainer, TrainerReplay
 from midstep.session.hooks import LayerNorms
 from midstep.session.influence_command import InfluenceSource, register_influence
 from midstep.session.ranks import RankMeeting
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
-from midstep.session.state.training_parts import ExtraState, TrainingParts
+from midstep.session.state.extra_state import ExtraState
+from midstep.session.state.training_parts import TrainingParts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +52,10 @@ def seed_all(seed: int) -> None:
     seed_global(key)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(key)
+
+
+RunOpener = Callable[[Trainer], Run]
+"""Opens the run of a session, once everything is checked."""
 
 
 def controller_for(
@@ -117,9 +123,11 @@ class Session:
         controller: your own, for breakpoints set before the first step.
         config: see `SessionConfig`.
         extra_state: further objects that belong to the training, by name, such as an average of
-            the weights: anything with `state_dict` and `load_state_dict`. Every snapshot has them.
+            the weights: anything with `state_dict` and `load_state_dict`, arrays and tensors, or
+            two functions `(get, set)`. Every snapshot has them.
         run: a run that you opened, to train in it. Its controller is used. The session neither
-            records its end nor closes it.
+            records its end nor closes it. Or a function that opens a run for the session's
+            controller, called with the trainer once all checks have passed; its end is recorded.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -147,11 +155,16 @@ class Session:
         controller: DebugController | None = None,
         config: SessionConfig | None = None,
         extra_state: Mapping[str, Any] | None = None,
-        run: Run | None = None,
+        run: Run | RunOpener | None = None,
     ) -> None:
         self.config = config if config is not None else SessionConfig()
-        self._given_run = run
-        self.controller = controller_for(run, controller, self.config)
+        self._given_run = run if isinstance(run, Run) else None
+        self.controller = controller_for(self._given_run, controller, self.config)
+        self._open_run: RunOpener = (
+            partial(open_run, self.config, controller=self.controller)
+            if run is None or isinstance(run, Run)
+            else run
+        )
         self.model_factory = model_factory
         self.embedding: Callable[..., Any] | None = None
         """The function that `@session.embedding_hook` decorates."""
@@ -173,7 +186,10 @@ class Session:
         self.on_boundary: list[Callable[[], object]] = []
         """Called by the training thread at each boundary, before commands run."""
         self._on_step: list[Callable[[StepRecord], object]] = []
+        self._on_epoch: list[EpochHook] = []
         self._inexact: list[str] = []
+        self.test_means: Mapping[str, float] | None = None
+        """Means of the last pass over the test loader."""
         self._run: Run | None = None
         self._engine: TrainingEngine | None = None
         self._thread: int | None = None
@@ -204,9 +220,26 @@ class Session:
         self.trainer.parts.after_step.append(hook)
         return hook
 
+    def after_epoch(self, hook: Hook) -> Hook:
+        """Call `hook(model)` after each epoch and its validation, as a part of the training.
+
+        It is called for repeated epochs too, so what it changes belongs into the model's buffers
+        or into `extra_state`.
+        """
+        self.trainer.parts.after_epoch.append(hook)
+        return hook
+
     def on_step(self, hook: Hook) -> Hook:
         """Call `hook(record)` with a `StepRecord` after each optimizer step."""
         self._on_step.append(hook)
+        return hook
+
+    def on_epoch(self, hook: Hook) -> Hook:
+        """Call `hook(record)` with an `EpochRecord` after each epoch and its validation.
+
+        A mapping that it returns is added to the record of the epoch in the facts.
+        """
+        self._on_epoch.append(hook)
         return hook
 
     def show(self, *hooks: Any) -> None:
@@ -265,7 +298,7 @@ class Session:
             restore_resume_point(state, resume_point)
             if meeting is not None:
                 compare_weights(meeting, trainer.parts.model, state.step)
-        run = self._run = self._given_run or open_run(self.config, trainer, self.controller)
+        run = self._run = self._given_run or self._open_run(trainer)
         if self._given_run is None:
             undo.callback(run.close)
             weakref.finalize(self, run.close)  # if the session is dropped without `close`
@@ -306,6 +339,7 @@ class Session:
         self.trainer.parts.release()
         self.embedding = None
         self._on_step.clear()
+        self._on_epoch.clear()
         self.on_boundary.clear()
 
     def __enter__(self) -> Session:
@@ -345,7 +379,13 @@ class Session:
             )
         self.trainer.look_for_state()  # again: a step may be given after the session was opened
         self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
-        loop = FitLoop(self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary)
+        loop = FitLoop(
+            self.trainer,
+            engine,
+            on_step=self._on_step,
+            on_boundary=self.on_boundary,
+            on_epoch=self._on_epoch,
+        )
         self._thread = threading.get_ident()
         try:
             by_signal = run_fit(
@@ -378,6 +418,7 @@ class Session:
             test_loss=means["loss"],
             metrics=others,
         )
+        self.test_means = means
         return means
 
     def log(self, **scalars: Any) -> None:

@@ -10,6 +10,10 @@ from torch import nn
 
 from midstep.influence.gradients.block_replay import skip_linear, skippable_linears
 from midstep.influence.gradients.model_parts import find_model_parts
+from midstep.influence.gradients.tiles import Tile
+from midstep.influence.optimizers.adam_state import AdamState
+from midstep.influence.optimizers.preconditioners import make_preconditioner
+from tests.influence.tiny_models import stepped_optimizer, tiny
 
 IDS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 
@@ -89,3 +93,20 @@ def test_the_input_gradient_is_that_of_the_whole_map() -> None:
         found.append(leaf.grad)
     assert torch.allclose(found[0], found[1], rtol=1e-12, atol=0)
     assert module(inputs).abs().sum() > 0, "the map is itself again afterwards"
+
+
+def test_numbers_for_the_gpu_kernel_make_the_same_diagonal() -> None:
+    model = tiny("gpt2")
+    state = AdamState.from_optimizer(stepped_optimizer(model), model)
+    name, parameter = next((n, p) for n, p in model.named_parameters() if p.dim() == 2)
+    step = make_preconditioner("adam_post", state, [n for n, _ in model.named_parameters()])
+    step.clip_factor = 0.7
+    columns = parameter.shape[0]
+    tile = Tile(name, 1, 0, 3, columns, parameter.dtype, parameter.device, transposed=True)
+    gradient = torch.randn(3, columns, dtype=parameter.dtype)
+    numbers = step.adam_tile(tile)
+    clipped = numbers.clip_factor * gradient.flatten()
+    after = numbers.beta2 * numbers.second_RC.flatten() + (1 - numbers.beta2) * clipped.square()
+    diagonal = numbers.scale / ((after / numbers.corrected).sqrt() + numbers.eps)
+    true = step.diagonal(tile, gradient).flatten()
+    assert torch.allclose(diagonal, true, rtol=1e-12, atol=0)

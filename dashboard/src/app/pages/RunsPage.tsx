@@ -1,8 +1,9 @@
 /** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
 
-import { lazy, useCallback, useMemo } from "react";
+import { lazy, type ReactNode, Suspense, useCallback, useMemo } from "react";
 import { type RunTable, useRunTable } from "@/api/runList";
 import { useAllRuns } from "@/api/runs";
+import { useSweeps } from "@/api/sweeps";
 import { saveRunsCsv, saveRunsJson } from "@/features/runList/exportRuns";
 import { FilterBar } from "@/features/runList/FilterBar";
 import { RunsTable, stepTo } from "@/features/runList/RunsTable";
@@ -18,7 +19,7 @@ import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useConnection } from "@/live/hooks";
 import { Button, Panel, PanelSlot, type PanelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { PanelArea, Strip } from "../Frame";
+import { PanelArea, Strip, TabRow } from "../Frame";
 import { addressOf, useGo } from "../navigation";
 import { useNow } from "../useNow";
 
@@ -27,8 +28,36 @@ const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"))
 
 const NO_START = "Only midstep serve can start runs from the page";
 
+const SweepsTab = lazy(() => import("./SweepsTab"));
+
+const TABS = ["list", "sweeps"] as const;
+
 export function RunsPage() {
   useAllRuns();
+  const [tab, setTab] = useUrlChoice("tab", TABS);
+  const total = useRunTable(({ total: all }) => all);
+  const sweeps = useSweeps();
+  const tabs = (pill: ReactNode) => (
+    <TabRow
+      label="Views of the runs"
+      value={tab}
+      tabs={[
+        { value: "list", label: "List", count: total },
+        { value: "sweeps", label: "Sweeps", count: sweeps.data?.sweeps.length },
+      ]}
+      onChange={setTab}
+      pill={pill}
+    />
+  );
+  if (tab === "list") return <ListTab tabs={tabs(null)} />;
+  return (
+    <Suspense fallback={<main className="flex-1" />}>
+      <SweepsTab tabs={tabs} />
+    </Suspense>
+  );
+}
+
+function ListTab({ tabs }: { tabs: ReactNode }) {
   const table = useRunTable();
   const view = useRunsView(table);
   const { canControl } = useConnection();
@@ -86,7 +115,8 @@ export function RunsPage() {
           </Button>
         </div>
       </Strip>
-      <PanelArea className="pt-2">
+      {tabs}
+      <PanelArea tab="list">
         {large === "curves" ? (
           curves
         ) : (

@@ -1,20 +1,19 @@
 /** The form of a recipe: typed fields with default, range and meaning, and what the run will be configured with. */
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { ApiError } from "@/api/client";
 import { newRequestId, startRun } from "@/api/runs";
 import type { Recipe, RecipeSetting, RunRow } from "@/api/types";
-import { formatCount } from "@/lib/format";
-import { Button, Field, Segmented, Switch } from "@/ui";
-import { preview, rangeText, readSettings, type Typed } from "./settings";
+import { Button, Field, Switch } from "@/ui";
+import { ComposedPreview } from "./ComposedPreview";
+import { SettingGroup } from "./SettingGroup";
+import { Line, Select } from "./SettingLine";
+import { groupSettings, preview, readSettings, type Typed } from "./settings";
 
 interface NewRunFormProps {
   recipes: readonly Recipe[];
   onStarted: (run: RunRow) => void;
   onCancel: () => void;
 }
-
-/** More choices than this go into a menu. */
-const MAX_SEGMENTS = 4;
 
 export function NewRunForm({ recipes, onStarted, onCancel }: NewRunFormProps) {
   const [recipeName, setRecipeName] = useState(recipes[0]?.name ?? "");
@@ -30,6 +29,7 @@ export function NewRunForm({ recipes, onStarted, onCancel }: NewRunFormProps) {
   if (recipe === undefined) return null;
   const { settings, problems } = readSettings(recipe, typed);
   const wrong = Object.keys(problems);
+  const isComposed = recipe.settings.some(({ group }) => group !== "");
   const change = (setting: RecipeSetting, value: string | boolean) => {
     setTyped({ ...typed, [setting.name]: value });
     setRequestId(newRequestId());
@@ -88,17 +88,18 @@ export function NewRunForm({ recipes, onStarted, onCancel }: NewRunFormProps) {
         />
       </Line>
       <div className="-mx-4 flex min-h-0 flex-col gap-2 overflow-y-auto border-y border-line px-4 py-3">
-        {recipe.settings.map((setting) => (
-          <SettingLine
-            key={setting.name}
-            setting={setting}
-            typed={typed[setting.name]}
-            problem={problems[setting.name] ?? null}
-            onType={(value) => change(setting, value)}
+        {groupSettings(recipe.settings).map((group) => (
+          <SettingGroup
+            key={`${recipe.name} ${group.name}`}
+            group={group}
+            typed={typed}
+            problems={problems}
+            onType={change}
           />
         ))}
       </div>
-      {shown && <Preview lines={preview(recipe, settings)} />}
+      {shown && isComposed && <ComposedPreview recipe={recipe.name} settings={settings} />}
+      {shown && !isComposed && <Preview lines={preview(recipe, settings)} />}
       {refusal !== null && (
         <p role="alert" className="text-bad">
           {refusal}
@@ -123,86 +124,6 @@ export function NewRunForm({ recipes, onStarted, onCancel }: NewRunFormProps) {
         </Button>
       </div>
     </form>
-  );
-}
-
-function Line({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <div className="grid grid-cols-[148px_1fr] items-start gap-x-3">
-      <span aria-hidden="true" className="truncate pt-1.5 text-t2" title={label}>
-        {label}
-      </span>
-      <div className="min-w-0">{children}</div>
-    </div>
-  );
-}
-
-interface SettingLineProps {
-  setting: RecipeSetting;
-  typed: string | boolean | undefined;
-  problem: string | null;
-  onType: (value: string | boolean) => void;
-}
-
-function SettingLine({ setting, typed, problem, onType }: SettingLineProps) {
-  const range = rangeText(setting);
-  return (
-    <Line label={setting.name}>
-      <div className="flex min-h-7 items-center gap-2">
-        <Control setting={setting} typed={typed} problem={problem} onType={onType} />
-        {range !== "" && problem === null && <span className="text-label text-t3">{range}</span>}
-      </div>
-      {setting.about !== "" && <p className="mt-0.5 text-label text-t3">{setting.about}</p>}
-    </Line>
-  );
-}
-
-function Control({ setting, typed, problem, onType }: SettingLineProps) {
-  const { name, kind, default: usual, choices } = setting;
-  if (kind === "bool") return <Switch label={name} on={Boolean(typed ?? usual)} onChange={onType} />;
-  const value = String(typed ?? "");
-  if (kind === "choice") {
-    const now = value === "" ? String(usual) : value;
-    const offered = choices.map((choice) => ({ value: choice, label: choice }));
-    if (choices.length <= MAX_SEGMENTS)
-      return <Segmented label={name} value={now} choices={offered} onChange={onType} />;
-    return <Select label={name} value={now} choices={offered} onChange={onType} />;
-  }
-  const placeholder = kind === "int" && typeof usual === "number" ? formatCount(usual) : String(usual);
-  return (
-    <Field
-      label={name}
-      value={value}
-      placeholder={placeholder}
-      inputMode={kind === "int" ? "numeric" : kind === "float" ? "decimal" : undefined}
-      error={problem}
-      onChange={onType}
-      className={kind === "text" ? "w-full" : "w-28"}
-    />
-  );
-}
-
-interface SelectProps {
-  label: string;
-  value: string;
-  choices: readonly { value: string; label: string }[];
-  onChange: (value: string) => void;
-}
-
-function Select({ label, value, choices, onChange }: SelectProps) {
-  return (
-    <select
-      aria-label={label}
-      value={value}
-      onChange={(event) => onChange(event.target.value)}
-      className="h-7 max-w-full rounded-control bg-s2 px-2 font-medium"
-    >
-      {choices.map((choice) => (
-        <option key={choice.value} value={choice.value}>
-          {choice.label}
-        </option>
-      ))}
-    </select>
   );
 }
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { RecipeSetting } from "@/api/types";
-import { preview, rangeText, readSetting, readSettings } from "./settings";
+import { groupSettings, preview, rangeText, readSetting, readSettings } from "./settings";
 
 function setting(values: Partial<RecipeSetting>): RecipeSetting {
-  const plain = { minimum: null, maximum: null, choices: [], about: "" };
+  const plain = { minimum: null, maximum: null, choices: [], about: "", group: "", is_optional: false };
   return { name: "steps", kind: "int", default: 100, ...plain, ...values };
 }
 
@@ -48,5 +48,42 @@ describe("settings of a recipe", () => {
   it("are shown whole before the run starts", () => {
     expect(preview(recipe, { lr: 0.1 })[1]).toEqual({ name: "lr", value: "0.1", changed: true });
     expect(preview(recipe, { lr: 0.1 })[0]).toEqual({ name: "steps", value: "100", changed: false });
+  });
+
+  it("of a config tree come in groups, each with its option", () => {
+    const encoder = { group: "phase1/encoder" };
+    const groups = groupSettings([
+      setting({ name: "loop.dropout", group: "loop" }),
+      setting({
+        ...encoder,
+        name: "phase1/encoder",
+        kind: "choice",
+        default: "mlp",
+        choices: ["mlp", "gnn"],
+      }),
+      setting({ ...encoder, name: "phase1.encoder.hidden_dims", kind: "ints", default: [128, 128] }),
+    ]);
+    expect(groups.map(({ name, choice }) => [name, choice?.default ?? null])).toEqual([
+      ["loop", null],
+      ["phase1/encoder", "mlp"],
+    ]);
+    expect(groups[1]?.settings.map(({ name }) => name)).toEqual(["phase1.encoder.hidden_dims"]);
+  });
+
+  it("are lists where they have several values, and none where they are empty", () => {
+    const settings = [
+      setting({ name: "dims", kind: "ints", default: [128, 128], group: "phase1/encoder" }),
+      setting({ name: "families", kind: "words", default: ["losses"], group: "logging" }),
+      setting({ name: "clip", kind: "float", default: null, is_optional: true, group: "phase1/trainer" }),
+    ];
+    const typed = { dims: "64, 32", families: "losses,recon", clip: "" };
+    expect(readSettings({ settings }, typed).settings).toEqual({
+      dims: [64, 32],
+      families: ["losses", "recon"],
+    });
+    expect(readSettings({ settings }, { dims: "128,128" }).settings).toEqual({});
+    expect(readSettings({ settings }, { dims: "64, x" }).problems).toEqual({
+      dims: "Enter whole numbers, separated by commas",
+    });
   });
 });

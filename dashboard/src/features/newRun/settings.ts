@@ -1,9 +1,9 @@
 /** What is typed into the form of a recipe, read as typed settings. */
-import type { Recipe, RecipeSetting } from "@/api/types";
+import type { Recipe, RecipeSetting, RecipeSettingValue } from "@/api/types";
 import { formatCount, formatRate } from "@/lib/format";
 import { parseNumber } from "@/ui/Field";
 
-export type SettingValue = number | string | boolean;
+export type SettingValue = RecipeSettingValue;
 /** What stands in the fields, by name of the setting; those left alone are missing. */
 export type Typed = Readonly<Record<string, string | boolean>>;
 
@@ -12,6 +12,39 @@ export interface ReadSettings {
   settings: Record<string, SettingValue>;
   /** What is wrong, by name. */
   problems: Record<string, string>;
+}
+
+/** A value as it stands in a field: lists separated by commas, nothing for none. */
+export function writeSetting(value: SettingValue): string {
+  if (value === null) return "";
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+
+export interface GroupOfSettings {
+  /** Empty for the settings of a flat recipe. */
+  name: string;
+  /** The setting that chooses the option of the group. */
+  choice: RecipeSetting | null;
+  settings: RecipeSetting[];
+}
+
+/** The name of a setting without that of its group. */
+export function shortName({ name, group }: RecipeSetting): string {
+  const prefix = `${group.replaceAll("/", ".")}.`;
+  return group !== "" && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+}
+
+/** The settings of a recipe by group, in their order. */
+export function groupSettings(settings: readonly RecipeSetting[]): GroupOfSettings[] {
+  const groups = new Map<string, GroupOfSettings>();
+  for (const setting of settings) {
+    const name = setting.group;
+    const group = groups.get(name) ?? { name, choice: null, settings: [] };
+    groups.set(name, group);
+    if (name !== "" && setting.name === name) group.choice = setting;
+    else group.settings.push(setting);
+  }
+  return [...groups.values()];
 }
 
 /** The bounds of a number in words: "1 to 1,000", "at least 0"; nothing where it has none. */
@@ -37,7 +70,15 @@ export function readSetting(
     return setting.choices.includes(typed)
       ? { value: typed }
       : { problem: `One of ${setting.choices.join(", ")}` };
-  if (setting.kind === "text") return { value: typed };
+  if (setting.kind === "text" || setting.kind === "file") return { value: typed };
+  const items = typed.split(",").map((item) => item.trim());
+  if (setting.kind === "words") return { value: items.filter((item) => item !== "") };
+  if (setting.kind === "ints") {
+    const numbers = items.map((item) => parseNumber(item, true));
+    return numbers.every((number) => number !== null)
+      ? { value: numbers }
+      : { problem: "Enter whole numbers, separated by commas" };
+  }
   const number = parseNumber(typed, setting.kind === "int");
   if (number === null || !Number.isFinite(number))
     return { problem: setting.kind === "int" ? "Enter a whole number" : "Enter a number" };
@@ -49,10 +90,12 @@ export function readSettings({ settings }: Pick<Recipe, "settings">, typed: Type
   const read: ReadSettings = { settings: {}, problems: {} };
   for (const setting of settings) {
     const text = typed[setting.name];
-    if (text === undefined || (text === "" && setting.kind !== "text")) continue;
+    // An empty field means the default, except where a text may be empty.
+    if (text === undefined || (text === "" && (setting.kind !== "text" || setting.group !== ""))) continue;
     const result = readSetting(setting, text);
     if ("problem" in result) read.problems[setting.name] = result.problem;
-    else if (result.value !== setting.default) read.settings[setting.name] = result.value;
+    else if (writeSetting(result.value) !== writeSetting(setting.default))
+      read.settings[setting.name] = result.value;
   }
   return read;
 }
@@ -64,7 +107,7 @@ export function preview(
 ): { name: string; value: string; changed: boolean }[] {
   return settings.map(({ name, default: usual }) => ({
     name,
-    value: String(changed[name] ?? usual),
+    value: writeSetting(changed[name] ?? usual),
     changed: name in changed,
   }));
 }

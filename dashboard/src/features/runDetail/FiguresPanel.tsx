@@ -1,9 +1,20 @@
-/** The figures that a run drew, newest first. */
+/** The figures of a run: the newest of each family, or all; they appear while it trains. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { readRunFile, useRunFiles } from "@/api/runs";
-import type { RunFile } from "@/api/types";
+import { readEvents, readRunFile, useRunFiles } from "@/api/runs";
 import { formatBytes, plural } from "@/lib/format";
-import { Dialog, Panel, type PanelState, panelState } from "@/ui";
+import { Button, Dialog, Panel, type PanelState, panelState, Segmented } from "@/ui";
+import {
+  type FigureFailures,
+  failureText,
+  figuresOf,
+  NO_FAILURES,
+  newestOf,
+  type RunFigure,
+  seriesOf,
+  titleOf,
+  withFailures,
+} from "./figures";
 
 interface FiguresPanelProps {
   runId: string;
@@ -12,60 +23,137 @@ interface FiguresPanelProps {
 
 /** More pictures than anybody looks at; the others are among the files. */
 const MAX_SHOWN = 60;
+const POLL_MS = 3_000;
 
 export default function FiguresPanel({ runId, live }: FiguresPanelProps) {
-  const { data, error } = useRunFiles(runId, live);
-  const [opened, setOpened] = useState<RunFile | null>(null);
-  const all = (data?.files ?? [])
-    .filter(({ kind, path }) => kind === "figure" && /\.(png|svg|jpe?g)$/i.test(path))
-    .sort((a, b) => b.modified_at - a.modified_at);
-  const figures = all.slice(0, MAX_SHOWN);
-  const fact =
-    all.length > figures.length ? `newest ${MAX_SHOWN} of ${all.length}` : plural(all.length, "figure");
+  const { data, error, refetch } = useRunFiles(runId, live, POLL_MS);
+  const failures = useFailures(runId, live);
+  const [which, setWhich] = useState<"newest" | "all">("newest");
+  const [opened, setOpened] = useState<RunFigure | null>(null);
+  // The last figures are drawn when the training ends; the list is not polled any more then.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the end of the run is what makes the list old
+  useEffect(() => void refetch(), [live, refetch]);
+  const all = figuresOf(data?.files ?? []);
+  const shown = (which === "newest" ? newestOf(all) : all).slice(0, MAX_SHOWN);
+  const fact = shown.length < all.length ? `${shown.length} of ${all.length}` : plural(all.length, "figure");
   return (
     <Panel
       title="Figures"
       fact={data ? fact : undefined}
       className="h-full"
       bodyClassName="overflow-auto"
-      state={stateOf(data !== undefined, figures.length, error?.message ?? null)}
+      tools={
+        <Segmented
+          label="Which figures"
+          value={which}
+          choices={[
+            { value: "newest", label: "Newest" },
+            { value: "all", label: "All" },
+          ]}
+          onChange={setWhich}
+        />
+      }
+      state={stateOf(
+        data ? all.length + Object.keys(failures.families).length : null,
+        error?.message ?? null,
+        live ? EMPTY_LIVE : emptyEnded(runId),
+      )}
     >
-      <ul className="grid grid-cols-[repeat(auto-fill,minmax(220px,1fr))] gap-3 p-3 pt-1">
-        {figures.map((file) => (
-          <li key={file.id}>
+      {Object.entries(failures.families).map(([family, failed]) => (
+        <p key={family} role="status" className="px-3 pt-1 text-bad">
+          {failureText(family, failed)} The training is not affected.
+        </p>
+      ))}
+      <ul className="grid grid-cols-[repeat(auto-fill,minmax(280px,1fr))] gap-3 p-3 pt-1">
+        {shown.map((figure) => (
+          <li key={which === "newest" ? figure.family : figure.file.id}>
             <button
               type="button"
-              onClick={() => setOpened(file)}
+              onClick={() => setOpened(figure)}
               className="flex w-full flex-col gap-1 rounded-control p-1 text-left hover:bg-s2"
             >
-              <Figure runId={runId} file={file} className="h-36 w-full" />
-              <span className="w-full truncate font-mono text-label text-t2" title={file.path}>
-                {file.path.split("/").at(-1)}
+              <Picture runId={runId} figure={figure} className="h-48 w-full" />
+              <span className="w-full truncate text-label text-t2" title={figure.file.path}>
+                {titleOf(figure)}
               </span>
             </button>
           </li>
         ))}
       </ul>
       {opened && (
-        <Dialog title={opened.path} onClose={() => setOpened(null)} className="p-4">
-          <Figure runId={runId} file={opened} className="mt-2 max-h-[75vh] max-w-[85vw]" />
-          <p className="mt-1 text-t3">{formatBytes(opened.bytes)}</p>
-        </Dialog>
+        <FigureDialog
+          runId={runId}
+          figure={opened}
+          series={seriesOf(all, opened.family)}
+          onOpen={setOpened}
+          onClose={() => setOpened(null)}
+        />
       )}
     </Panel>
   );
 }
 
-interface FigureProps {
+interface FigureDialogProps {
   runId: string;
-  file: RunFile;
+  figure: RunFigure;
+  /** The figures of its family, oldest first. */
+  series: readonly RunFigure[];
+  onOpen: (figure: RunFigure) => void;
+  onClose: () => void;
+}
+
+/** One figure in full; the arrows walk through the epochs. */
+function FigureDialog({ runId, figure, series, onOpen, onClose }: FigureDialogProps) {
+  const index = series.findIndex(({ file }) => file.id === figure.file.id);
+  const [earlier, later] = [series[index - 1], series[index + 1]];
+  const open = (other: RunFigure | undefined) => other && onOpen(other);
+  return (
+    <Dialog title={titleOf(figure)} onClose={onClose} className="p-4">
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the two buttons in it */}
+      <div
+        onKeyDown={(event) => {
+          if (event.key === "ArrowLeft") open(earlier);
+          if (event.key === "ArrowRight") open(later);
+        }}
+      >
+        <Picture runId={runId} figure={figure} className="mt-2 max-h-[75vh] max-w-[85vw]" />
+        <div className="mt-2 flex items-center gap-2">
+          <Button
+            data-autofocus
+            small
+            keys="←"
+            disabledReason={earlier ? null : "This is the first figure"}
+            onClick={() => open(earlier)}
+          >
+            Earlier
+          </Button>
+          <Button
+            small
+            keys="→"
+            disabledReason={later ? null : "This is the newest figure"}
+            onClick={() => open(later)}
+          >
+            Later
+          </Button>
+          <span className="ml-auto text-t3">
+            {index + 1} of {series.length} · {formatBytes(figure.file.bytes)}
+          </span>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+interface PictureProps {
+  runId: string;
+  figure: RunFigure;
   className: string;
 }
 
 /** A picture of the server as an address of this page's own; an image element alone would carry no token. */
-function Figure({ runId, file, className }: FigureProps) {
+function Picture({ runId, figure, className }: PictureProps) {
   const [address, setAddress] = useState<string | null>(null);
-  const { id, modified_at, path } = file;
+  const { id, modified_at } = figure.file;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a figure drawn anew is another picture under the same id
   useEffect(() => {
     const closing = new AbortController();
@@ -83,17 +171,45 @@ function Figure({ runId, file, className }: FigureProps) {
     };
   }, [runId, id, modified_at]);
   if (address === null) return <span className={`block rounded-mark bg-s2 ${className}`} />;
-  return <img src={address} alt={path} className={`rounded-mark bg-[#fff] object-contain ${className}`} />;
+  return (
+    <img
+      src={address}
+      alt={titleOf(figure)}
+      className={`rounded-mark bg-[#fff] object-contain ${className}`}
+    />
+  );
 }
 
-const NO_FIGURES: PanelState = {
+/** Which families failed; each answer reads only what is new in the facts. */
+function useFailures(runId: string, live: boolean): FigureFailures {
+  const queries = useQueryClient();
+  const queryKey = ["figure-failures", runId];
+  const { data } = useQuery({
+    queryKey,
+    queryFn: async ({ signal }) => {
+      const known = queries.getQueryData<FigureFailures>(queryKey) ?? NO_FAILURES;
+      const start = known.seq === 0 ? [] : [{ seq: known.seq, moment: "" }];
+      return withFailures(known, await readEvents(runId, start, signal));
+    },
+    refetchInterval: live ? POLL_MS : false,
+    refetchOnMount: "always",
+  });
+  return data ?? NO_FAILURES;
+}
+
+const EMPTY_LIVE: PanelState = {
+  kind: "empty",
+  title: "No figures yet",
+  text: "They appear when an epoch ends, for a loop that draws figures or saves its own in figures/ of the run directory.",
+};
+const emptyEnded = (runId: string): PanelState => ({
   kind: "empty",
   title: "No figures",
-  text: "Figures that your loop saves in figures/ of the run directory appear here.",
-};
+  text: `Draw them from the facts with: midstep runs figures ${runId}`,
+});
 
-const stateOf = (known: boolean, count: number, error: string | null): PanelState =>
+const stateOf = (count: number | null, error: string | null, empty: PanelState): PanelState =>
   panelState(
-    { data: known ? count : null, error },
-    { what: "the figures", empty: (figures) => (figures > 0 ? null : NO_FIGURES) },
+    { data: count, error },
+    { what: "the figures", empty: (figures) => (figures > 0 ? null : empty) },
   );

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import typer
 
+from midstep.cli.output.progress_bar import ProgressBar
 from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
@@ -105,7 +106,7 @@ def build(
     from midstep.data.build.build_config import BuildConfig
     from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
 
-    shares = _parse_numbers("--ratios", ratios, 3)
+    shares = parse_numbers("--ratios", ratios, 3)
     config = BuildConfig(
         tables=tables,
         out=out,
@@ -128,7 +129,7 @@ def build(
     )
     screen = Screen()
     try:
-        with _ProgressBar(screen, quiet=as_json) as bar:
+        with ProgressBar(screen, quiet=as_json) as bar:
             if kind == "triplets":
                 folder = build_triplets(config, samples=samples, k=k, progress=bar.show)
             else:
@@ -145,7 +146,8 @@ def build(
         _print_outcome(screen, folder, kind, record, outcome)
 
 
-def _parse_numbers(option: str, text: str, count: int) -> list[float]:
+def parse_numbers(option: str, text: str, count: int) -> list[float]:
+    """The numbers of an option that takes several, with commas between them."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -161,50 +163,10 @@ def _parse_numbers(option: str, text: str, count: int) -> list[float]:
 def _parse_quotas(text: str | None) -> dict[int, int]:
     if text is None:
         return {}
-    numbers = _parse_numbers("--quotas", text, 4)
+    numbers = parse_numbers("--quotas", text, 4)
     if any(not each.is_integer() for each in numbers):
         raise ConfigError(f"--quotas takes whole numbers, got {text!r}; write for example 4,3,3,2")
     return {tier: int(each) for tier, each in enumerate(numbers, start=1)}
-
-
-class _ProgressBar:
-    """A progress bar in a terminal; elsewhere one line for each finished stage."""
-
-    def __init__(self, screen: Screen, *, quiet: bool) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._screen, self._quiet = screen, quiet
-        self._bar = Progress(
-            TextColumn("{task.description:<12}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=screen,
-            disable=quiet or not screen.is_terminal,
-        )
-        self._tasks: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, progress: Any) -> None:
-        """Show a `Progress` of the builder."""
-        name = progress.stage
-        if self._bar.disable:
-            if progress.done == progress.total and not self._quiet:
-                self._screen.print_line(f"{name}{' (was done)' if progress.reused else ''}")
-            return
-        if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, total=progress.total)
-        task = self._bar.tasks[self._tasks[name]]
-        # The last progress of a stage is "1 of 1", so the bar keeps the total it had.
-        finished = progress.done == progress.total
-        total = max(progress.total, int(task.total or 1))
-        done = total if finished else progress.done
-        self._bar.update(self._tasks[name], total=total, completed=done)
 
 
 def _summarize(folder: Path, kind: Kind, record: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`midstep data`: fetch MNIST; show, check and convert embedding datasets.
 
-`build` and `audit` are in `build_dataset`.
+`build` and `audit` are in `build_dataset`, `import-events` is in `data_files`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ from typing import Annotated, Any, Literal
 import typer
 
 from midstep.cli.data.build_dataset import AUDIT_HELP, BUILD_HELP, DatasetFolder, Form, audit, build
+from midstep.cli.data.data_files import IMPORT_HELP, import_events, print_file_info
 from midstep.cli.data.dataset_kinds import check_parts, print_other_kind, read_other_kind
 from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.cli.output.text_format import format_bytes
 
+FILE_SUFFIXES = (".h5", ".hdf5", ".npz")
 SHOWN_EPOCHS = (0, 5, 10, 20, 30, 40, 100)
 """Epochs of the curriculum that `info` prints."""
 
 app = typer.Typer(
     help=(
         "Fetch the demo's data, and work with embedding datasets: build one from a table, show "
-        "it, check it, convert it.\n\n"
+        "it, check it, convert it. Import collision events for training.\n\n"
         "An embedding dataset is a folder with [bold]config.json[/bold] and one file per table: "
         "questions, sources, keywords, centroids, pairs of a question and a source, steering "
         "vectors, hard negatives, splits. docs/datasets describes each."
     ),
     epilog=(
         "Examples: [bold]midstep data fetch mnist[/bold] · "
+        "[bold]midstep data import-events HZZ.root --out data/hzz.h5[/bold] · "
         "[bold]midstep data build pairs.csv --out data/boolq[/bold] · "
         "[bold]midstep data info data/boolq[/bold] · "
         "[bold]midstep data validate data/boolq[/bold] · "
@@ -71,10 +74,18 @@ def fetch(
 
 
 @app.command("info", epilog="Example: midstep data info data/boolq --json")
-def info(folder: DatasetFolder, as_json: AsJson = False) -> None:
-    """Show what a dataset of any kind holds: counts, splits, curriculum, tables."""
+def info(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of a dataset; or a file: events in .h5, table in .npz.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show what data of any kind holds: counts, splits, ranges, units, curriculum, tables."""
     from midstep.data.steering.storage.tables import open_tables
 
+    if not folder.is_dir() and (folder.is_file() or folder.suffix in FILE_SUFFIXES):
+        print_file_info(folder, as_json=as_json)
+        return
     other = read_other_kind(folder)
     if other:
         if as_json:
@@ -141,6 +152,11 @@ app.command(
     help=BUILD_HELP,
     epilog="Example: midstep data build pairs.csv --out data/boolq --encoder sentence:minilm",
 )(build)
+app.command(
+    "import-events",
+    help=IMPORT_HELP,
+    epilog="Example: midstep data import-events HZZ.root --out data/hzz.h5",
+)(import_events)
 app.command("audit", help=AUDIT_HELP, epilog="Example: midstep data audit data/boolq")(audit)
 
 

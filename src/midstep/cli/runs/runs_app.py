@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from midstep.cli.runs.draw_figures import figures
 from midstep.cli.runs.export_run import export
 from midstep.cli.runs.list_runs import list_runs, show
 from midstep.cli.runs.remove_runs import remove
@@ -41,3 +42,4 @@ app.command(
 app.command("export", epilog="Example: midstep runs export k3v9 --names loss,lr --out run.csv")(
     export
 )
+app.command("figures", epilog="Example: midstep runs figures k3v9 --families losses,recon")(figures)

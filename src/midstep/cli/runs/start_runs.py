@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from midstep.cli.output.screen import AsJson, Screen, print_json
-from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run
+from midstep.cli.runs.list_runs import (
+    DEFAULT_SAVE_DIR,
+    RunName,
+    SaveDir,
+    find_run,
+    split_names,
+)
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id
 
@@ -62,7 +68,10 @@ def list_recipes(as_json: AsJson = False) -> None:
 
     if as_json:
         rows = [
-            {**asdict(recipe), "settings": [asdict(setting) for setting in recipe.settings]}
+            {
+                **{name: getattr(recipe, name) for name in ("name", "title", "about")},
+                "settings": [asdict(setting) for setting in recipe.settings],
+            }
             for recipe in recipes().values()
         ]
         print_json(rows)
@@ -112,10 +121,18 @@ def _parse_settings(given: list[str], settings: tuple[RecipeSetting, ...]) -> di
     return values
 
 
+def _parse_integers(text: str) -> list[int]:
+    return [int(each) for each in split_names([text]) or []]
+
+
 def _parse_value(text: str, kind: str) -> Any:
     if kind == "bool":
         return BOOLEANS.get(text.lower(), text)
-    readers: dict[str, Any] = {"int": int, "float": float}
+    if text == "null":
+        return None
+    if kind == "words":
+        return split_names([text]) or []
+    readers: dict[str, Any] = {"int": int, "float": float, "ints": _parse_integers}
     try:
         return readers[kind](text) if kind in readers else text
     except ValueError:

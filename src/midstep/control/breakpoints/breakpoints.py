@@ -6,7 +6,7 @@ A breakpoint is a condition with a switch and a count of hits; a hit leaves evid
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -230,15 +230,23 @@ class Breakpoints:
         Returns what to record: marks whose condition begins to hold, then the first one that
         pauses the run.
         """
-        view = self._step_view()
         # Every condition is checked in every step, also after a hit: windows need all losses.
-        hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
+        return self._check(self.armed, self._step_view())
+
+    def check_between(self, scalars: Mapping[str, Any]) -> list[tuple[Breakpoint, Hit]]:
+        """Check the conditions on `scalars`, logged where no step has ended; as `check_step`."""
+        names = scalars.keys() | self._state.scalars_outside_step.keys()
+        armed = [each for each in self.armed if each.condition.scalar_names & names]
+        return self._check(armed, self._step_view(scalars)) if armed else []
+
+    def _check(self, armed: Sequence[Breakpoint], view: StepView) -> list[tuple[Breakpoint, Hit]]:
+        hits = [(each, hit) for each in armed if (hit := each.condition.check(view))]
         marks = [pair for pair in hits if pair[0].action == "mark" and not pair[0].condition_holds]
         stops = [pair for pair in hits if pair[0].action == "pause"]
         holding = {each.id for each, _ in hits}
         for each, _ in hits:
             each.count_hit(view.step)
-        for each in self.armed:
+        for each in armed:
             each.was_checked = True
             each.condition_holds = each.id in holding
             if each.unseen_scalars:
@@ -247,7 +255,7 @@ class Breakpoints:
                 each.on_device |= bool(each.condition.scalar_names & view.on_device)
         return marks + stops[:1]
 
-    def _step_view(self) -> StepView:
+    def _step_view(self, scalars: Mapping[str, Any] | None = None) -> StepView:
         """This step's scalars as floats, as far as an armed condition reads them.
 
         On a GPU every scalar that is read waits for the device, so no others are converted.
@@ -256,7 +264,7 @@ class Breakpoints:
         known = {
             **state.described_fields,
             **state.scalars_outside_step,
-            **state.step_scalars,
+            **(state.step_scalars if scalars is None else scalars),
             "step": state.finished_steps,
         }
         state.scalars_outside_step = {}  # conditions see a validation once, not until the next one

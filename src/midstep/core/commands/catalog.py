@@ -198,11 +198,15 @@ RESET_SESSION = CommandDefinition(
 
 HPARAM_FACTORS = {"lr_mul": "lr", "wd_mul": "weight_decay"}
 """Fields that multiply another setting instead of replacing it."""
+ALL_OPTIMIZERS = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HparamsPayload:
-    """What to set in every parameter group of the optimizer; fields left out stay as they are.
+    """What to set in every parameter group; fields left out stay as they are.
+
+    With several optimizers a factor is for all of them, and a value for those that `optimizer`
+    names.
 
     >>> HparamsPayload(lr_mul=0.1).lr_mul
     0.1
@@ -224,18 +228,26 @@ class HparamsPayload:
         | None
     ) = None
     eps: Annotated[float, Least(0), Help("Term added to the denominator.")] | None = None
+    optimizer: (
+        Annotated[str, Help("Name of one of several optimizers, or `all`; a list has 0, 1, …")]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
-        given = [name for name, value in vars(self).items() if value is not None]
+        settings = {name: value for name, value in vars(self).items() if name != "optimizer"}
+        given = [name for name, value in settings.items() if value is not None]
         if not given:
-            raise ConfigError(f"set_hparams needs one of {', '.join(vars(self))}")
+            raise ConfigError(f"set_hparams needs one of {', '.join(settings)}")
         for factor, target in HPARAM_FACTORS.items():
             if factor in given and target in given:
                 raise ConfigError(f"give {target} or {factor}, not both")
 
 
 class OldHparams(NotKept):
-    """The values before the change by name, one per parameter group."""
+    """The values before the change by name, one per parameter group.
+
+    A setting of another optimizer than the first is called `lr.NAME`.
+    """
 
     old: dict[str, list[Any]]
 

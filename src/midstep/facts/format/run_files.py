@@ -35,9 +35,10 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("console", r"console\.log(?:\.\d+)?"),
     ("checkpoint", rf"{_CHECKPOINT}/(?:state\.json|tensors\.safetensors|manifest\.json)"),
     ("checkpoint", rf"checkpoints/{_TEMPORARY}(?:/[^/]+)?"),
+    ("checkpoint", rf"checkpoints/blocks/(?:[0-9a-f]{{64}}|{_TEMPORARY})"),
     ("checkpoint", r"best_val|last|model"),
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
-    ("artifact", r"artifacts/trajectories\.json"),
+    ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
 )
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _OWN)
 _KIND_OF_FOLDER: dict[str, FileKind] = {
@@ -49,7 +50,7 @@ _KIND_OF_FOLDER: dict[str, FileKind] = {
 }
 OWN_FOLDERS = re.compile(
     rf"facts|facts/quarantine|\.hydra|checkpoints|{_CHECKPOINT}|checkpoints/{_TEMPORARY}"
-    r"|figures|artifacts"
+    r"|checkpoints/blocks|figures|artifacts"
 )
 
 

@@ -35,6 +35,7 @@ from midstep.facts.format.step_frames import (
     parse_file_header,
     seal_fields,
 )
+from midstep.facts.format.version_one import may_be_event, time_in_name, upcast_line
 
 CHUNK_BYTES = 4 << 20
 MOST_AT_ONCE_BYTES = 64 << 20
@@ -177,6 +178,8 @@ class EventsScanner(GrowingFile):
     """Reads the lines of one events file, each once, as they appear."""
 
     most_bytes = LARGEST_LINE_BYTES
+    _numbered = (0, 0)
+    """An offset, and the number of lines before it; for lines of version 1, which have none."""
 
     def read(self) -> Iterator[EventLine]:
         """The whole lines that are new since the last call."""
@@ -190,11 +193,34 @@ class EventsScanner(GrowingFile):
             self.offset += len(raw) + 1
             if not raw:  # a file of nothing but line ends must not take minutes
                 continue
-            line = check_line(raw)
+            line = check_line(raw) or self._upcast(raw, start)
             if line is not None:
                 yield line
             else:
                 yield from self._salvage(raw, start)
+
+    def _upcast(self, raw: bytes, start: int) -> EventLine | None:
+        """A line of version 1 at offset `start` as one of today's version; else None."""
+        if not may_be_event(raw):
+            return None
+        lines = self._lines_before(start)
+        self._numbered = (start, lines)
+        began_at = time_in_name(self.path, self.path.lstat().st_mtime)
+        return upcast_line(raw, lines + 1, began_at)
+
+    def _lines_before(self, offset: int) -> int:
+        """The number of lines before an offset, counted from the last one that is known."""
+        start, lines = self._numbered
+        if start > offset:
+            start, lines = 0, 0
+        with FileIO(open_in_folder(self.path)) as file:
+            while start < offset:
+                data = os.pread(file.fileno(), min(CHUNK_BYTES, offset - start), start)
+                if not data:
+                    break
+                lines += data.count(b"\n")
+                start += len(data)
+        return lines
 
     def _salvage(self, raw: bytes, start: int) -> Iterator[EventLine]:
         """Whole records inside a damaged line, for example if the newline between two is lost."""

@@ -65,6 +65,16 @@ class EpochHistory:
         steps, walls, values = ([row[key] for row in rows] for key in ("step", "wall", name))
         return steps, walls, values
 
+    def by_epoch(self, name: str) -> dict[int, float]:
+        """The values of a name by epoch, in the order of epochs."""
+        return {epoch: row[name] for epoch, row in sorted(self._rows.items()) if name in row}
+
+    def table(self) -> tuple[list[str], list[list[float]]]:
+        """Names of the columns, and one list of cells for each epoch; NaN where it has no value."""
+        names = [*FIXED, *self.names]
+        rows = [self._rows[epoch] for epoch in sorted(self._rows)]
+        return names, [[row.get(name, math.nan) for name in names] for row in rows]
+
     def ends(self) -> list[tuple[int, float]]:
         """(epoch, finished steps at its end) of each epoch whose steps are known."""
         known = ((epoch, self._rows[epoch]["step"]) for epoch in sorted(self._rows))

@@ -6,6 +6,8 @@ are parsed. The summary depends on the file alone, not on how often it was read.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +67,8 @@ class EventSummary:
     started_at: float | None = None
     """When the first attempt began."""
     header: dict[str, Any] = field(default_factory=dict)
-    """Name, host, device, recipe, seed and total_steps of the last start record."""
+    """Name, host, device, recipe, seed, total_steps, config_hash and git_commit of the last start
+    record."""
     config: dict[str, Any] = field(default_factory=dict)
     """The settings in the last start record, flat."""
     end: dict[str, Any] | None = None
@@ -150,7 +153,7 @@ class EventSummary:
 
     def _add(self, record: dict[str, Any]) -> None:
         moment = record["moment"]
-        values = _read_values(record)
+        values = epoch_values(record)
         if moment == Moment.TEST_END:
             # A test and a validation may both record an accuracy; the list shows them side by side.
             values = {f"test_{name.removeprefix('test_')}": values[name] for name in values}
@@ -173,7 +176,7 @@ class EventSummary:
             name: record[name] for name in _NAMES_IN_HEADER if isinstance(record.get(name), str)
         }
         numbers = {name: _as_int(record.get(name)) for name in ("seed", "total_steps")}
-        self.header = {**words, **numbers}
+        self.header = {**words, **numbers, **_provenance(record)}
         self.config = flat_config(record.get("config"))
 
     def _end(self, record: dict[str, Any]) -> None:
@@ -207,7 +210,7 @@ def read_history(path: Path, history: EpochHistory, offset: int) -> int:
     for line in scanner.read():
         if line.version == SCHEMA_VERSION and _moment(line.raw) in _EPOCHS:
             record = line.record()
-            history.add(record, _read_values(record))
+            history.add(record, epoch_values(record))
     return scanner.offset
 
 
@@ -235,7 +238,7 @@ def _lowest(*losses: float | None) -> float | None:
     return min((loss for loss in losses if loss is not None), default=None)
 
 
-def _read_values(record: dict[str, Any]) -> dict[str, float]:
+def epoch_values(record: dict[str, Any]) -> dict[str, float]:
     """The numbers of an epoch or end record: losses, times, throughput, memory and metrics."""
     metrics = record.get("metrics")
     given = [
@@ -243,6 +246,27 @@ def _read_values(record: dict[str, Any]) -> dict[str, float]:
         *(metrics.items() if isinstance(metrics, dict) else ()),
     ]
     return {name: number for name, value in given if (number := as_number(value)) is not None}
+
+
+def _provenance(record: Mapping[str, Any]) -> dict[str, str]:
+    """A hash of the whole config, and the commit, as far as the record has them."""
+    config, git = record.get("config"), record.get("git")
+    provenance = {}
+    if isinstance(config, dict) and config:
+        provenance["config_hash"] = hash_config(config)
+    if isinstance(git, dict) and isinstance(git.get("commit"), str):
+        provenance["git_commit"] = git["commit"]
+    return provenance
+
+
+def hash_config(config: Mapping[str, Any]) -> str:
+    """A hash of a config that does not depend on the order of its keys.
+
+    >>> hash_config({"a": 1, "b": 2}) == hash_config({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(strict_json.plain(config), sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def flat_config(config: Any) -> dict[str, Setting]:

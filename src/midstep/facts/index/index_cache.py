@@ -20,7 +20,7 @@ from zlib import crc32
 from midstep.core.errors import StorageError
 from midstep.core.files.user_state import hash_folder, user_folder
 
-VERSION = 1
+VERSION = 2
 """Version of the content; in the file name, so that two versions of midstep use two files."""
 WAIT_S = 2.0
 """How long to wait for a file that another process has locked."""

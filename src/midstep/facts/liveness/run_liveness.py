@@ -21,6 +21,7 @@ from midstep.core.moments import Moment
 from midstep.facts.format.event_lines import EventLine, check_line
 from midstep.facts.format.paths import events_path
 from midstep.facts.format.scanners import EventsScanner
+from midstep.facts.format.version_one import upcast_line
 from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_lock import LockHolder, boot_id, last_holder, lock_holder
 
@@ -227,7 +228,7 @@ def _last_start_or_end(run_dir: str | Path) -> dict[str, Any] | None:
         return None
     finally:
         os.close(descriptor)
-    record = _find_start_or_end(check_line(raw) for raw in reversed(lines))
+    record = _find_start_or_end(check_line(raw) or upcast_line(raw, 1) for raw in reversed(lines))
     if record is None and size > TAIL_BYTES:
         for line in EventsScanner(path).read():  # one line in memory at a time
             record = _find_start_or_end([line]) or record

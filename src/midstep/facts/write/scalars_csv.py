@@ -9,6 +9,7 @@ from typing import Any
 
 from midstep.core.files.storage import replace_bytes
 from midstep.core.moments import Moment
+from midstep.facts.format.event_lines import SCHEMA_VERSION
 from midstep.facts.format.paths import events_path, facts_dir
 from midstep.facts.format.scanners import EventsScanner
 
@@ -31,6 +32,8 @@ def epoch_records(run_dir: str | Path) -> list[dict[str, Any]]:
     """
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
     for line in EventsScanner(events_path(run_dir, 0, 0)).read():
+        if line.version != SCHEMA_VERSION:
+            continue
         record = line.record()
         if record.get("moment") not in EPOCH_MOMENTS:
             continue

@@ -23,6 +23,7 @@ import torch
 from midstep.influence.gradients.execution import PhaseTimer, fused, no_timer, run_in_threads
 from midstep.influence.gradients.factors import accumulation_dtype, matmul_wide
 from midstep.influence.gradients.tiles import split_into_tiles
+from midstep.influence.optimizers.triton_scaling import adam_scaled, can_scale
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -226,6 +227,11 @@ class TileContraction:
     def _scale(self, exact_tile: Tile, grads_UP: Tensor, out_UP: Tensor) -> tuple[Tensor, Tensor]:
         """Write U's gradients times D to `out_UP`, and return Σ_j w_j g_j = −G and D."""
         inputs = self.inputs
+        adam = inputs.preconditioner.adam_tile(exact_tile) if can_scale(grads_UP) else None
+        weights_U = inputs.exact_weights_U
+        scaled = None if adam is None else adam_scaled(grads_UP, weights_U, adam, out_UP)
+        if scaled is not None:
+            return scaled
         gradient_P = self._weighted_sum(grads_UP)
         diagonal_RC = inputs.preconditioner.diagonal(
             exact_tile,

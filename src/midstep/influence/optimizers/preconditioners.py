@@ -23,6 +23,7 @@ import torch
 from midstep.core.errors import ConfigError
 from midstep.influence.optimizers.adam_state import AdamState, ParameterState
 from midstep.influence.optimizers.described_optimizers import check_has_rate
+from midstep.influence.optimizers.triton_scaling import AdamTile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,10 @@ class SgdPreconditioner:
         """One everywhere, or the ratio of the group's learning rate to the reference."""
         ratio = self.ratios.get(tile.name, 1.0)
         return torch.full((), ratio, dtype=tile.dtype, device=tile.device).expand(tile.shape)
+
+    def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - as above
+        """None: D does not have Adam's form."""
+        return None
 
     def momentum_and_decay(
         self,
@@ -132,6 +137,20 @@ class AdamPreconditioner:
         clipped_share = (1 - adam.beta2) * self.clip_factor**2 / correction
         diagonal_RC.addcmul_(gradient_RC, gradient_RC, value=clipped_share)
         return diagonal_RC.sqrt_().add_(adam.eps / scale).reciprocal_()
+
+    def adam_tile(self, tile: Tile) -> AdamTile | None:
+        """The numbers that the Triton kernel computes D from; None for `adam_state`."""
+        if not self.post_step:
+            return None
+        adam = self.state.parameters[tile.name]
+        return AdamTile(
+            second_RC=tile.take(adam.exp_avg_sq),
+            beta2=adam.beta2,
+            clip_factor=self.clip_factor,
+            corrected=1 - adam.beta2 ** (adam.step + 1),
+            eps=adam.eps,
+            scale=self._scale(adam),
+        )
 
     def momentum_and_decay(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from midstep.data.batch_structure import tensors_of
-from midstep.live.loop_port import Window
+from midstep.live.loop.window import Window
 
 if TYPE_CHECKING:
     import torch

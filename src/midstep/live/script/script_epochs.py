@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.captured_data import as_float
-from midstep.live.loop_port import BETWEEN_EPOCHS
+from midstep.live.loop.epoch_loop import BETWEEN_EPOCHS
 from midstep.session.state.epoch_progress import EpochProgress
 from midstep.session.step_report import fold_names
 

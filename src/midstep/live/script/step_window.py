@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from midstep.live.loop_port import Window
+from midstep.live.loop.window import Window
 from midstep.session.step_report import as_scalars
 
 if TYPE_CHECKING:

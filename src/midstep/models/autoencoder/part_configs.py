@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from midstep.core.field_checks import at_least, require, within
+from midstep.core.field_checks import at_least, one_of, require, within
+
+ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
+AdversarialKind = Literal["hinge", "non_saturating"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +25,11 @@ class EncoderConfig:
     """Length of the embedding of a token's type."""
 
     def __post_init__(self) -> None:
-        require(*(at_least("hidden_dims", width, 1) for width in self.hidden_dims))
+        require(
+            *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
+            one_of("activation", self.activation, ACTIVATIONS),
+            at_least("id_embedding", self.id_embedding, 1),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,7 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         require(
             *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
+            one_of("activation", self.activation, ACTIVATIONS),
             at_least("noise_dim", self.noise_dim, 1),
             at_least("timesteps", self.timesteps, 1),
             at_least("sampling_steps", self.sampling_steps, 1),
@@ -87,3 +96,25 @@ class ModelConfig:
     """From the latent space to a sample."""
     latent_space: LatentSpaceConfig = field(default_factory=LatentSpaceConfig)
     """What the decoder sees of the encoder's output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscriminatorConfig:
+    """Settings of the discriminator of an adversarial loss."""
+
+    hidden_dims: tuple[int, ...] = (128, 128)
+    """Width of each layer; channels for images."""
+    id_embedding: int = 8
+    """Length of the embedding of a token's type."""
+    kind: AdversarialKind = "hinge"
+    """Form of the loss: hinge or non_saturating."""
+    feature_weight: float = 1.0
+    """Weight of feature matching in the loss of the autoencoder."""
+
+    def __post_init__(self) -> None:
+        require(
+            *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
+            at_least("id_embedding", self.id_embedding, 1),
+            one_of("kind", self.kind, get_args(AdversarialKind)),
+            within("feature_weight", self.feature_weight, 0, 1_000),
+        )

@@ -178,7 +178,7 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
             f"the run in {run_dir.name} has not started yet; the list shows it when it does"
         )
     console = run_dir / CONSOLE
-    output = _tail(console)
+    output = console_tail(console)
     with suppress(OSError):  # the directory then stays, for the user to look into
         if {entry.name for entry in run_dir.iterdir()} == {CONSOLE}:
             console.unlink()
@@ -190,7 +190,8 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
     )
 
 
-def _tail(path: Path) -> str:
+def console_tail(path: Path) -> str:
+    """The end of what a process printed; empty when it cannot be read."""
     with suppress(OSError), open_plain(path.parent, path.name) as file:
         file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
         return file.read(TAIL_BYTES).decode(errors="replace").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
@@ -10,9 +11,12 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
-from midstep.loops.recipes import recipes
+from midstep.loops.config.loop_recipe import data_file
+from midstep.loops.recipes import find_recipe, recipes
+from midstep.server.datasets.dataset_routes import RootsOf, roots_of
 from midstep.server.dependencies import CanControl, catalog_of
 from midstep.server.problems import VIEW_ONLY, Refusal
+from midstep.server.recipes.data_files import list_data_files
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import Launcher, LaunchRequest
 from midstep.server.responses import StrictJsonResponse
@@ -20,7 +24,15 @@ from midstep.server.runs.run_file_routes import RunFolder, RunId
 from midstep.server.runs.run_schemas import RunOut
 from midstep.server.schema_base import In, Out
 
-SettingValue = StrictBool | StrictInt | StrictFloat | StrictStr
+MOST_ITEMS = 64
+"""Items of a list among the settings."""
+OneValue = StrictBool | StrictInt | StrictFloat | StrictStr
+SettingValue = (
+    OneValue
+    | Annotated[list[StrictInt], Field(max_length=MOST_ITEMS)]
+    | Annotated[list[StrictStr], Field(max_length=MOST_ITEMS)]
+    | None
+)
 
 
 class SettingOut(Out):
@@ -28,8 +40,8 @@ class SettingOut(Out):
 
     name: str
     """Name of the setting."""
-    kind: Literal["int", "float", "bool", "choice", "text"]
-    """Type of its value."""
+    kind: Literal["int", "float", "bool", "choice", "text", "ints", "words", "file"]
+    """Type of its value. `ints` and `words` are lists; `file` is the id of a data file."""
     default: SettingValue
     """Value if none is given."""
     minimum: float | None
@@ -40,6 +52,10 @@ class SettingOut(Out):
     """Allowed values of a choice."""
     about: str
     """What it does."""
+    group: str
+    """Its group. The setting with the same name chooses the option of the group; may be empty."""
+    is_optional: bool
+    """Whether null is allowed, for none."""
 
 
 class RecipeOut(Out):
@@ -66,8 +82,26 @@ class RecipeList(Out):
     """Why recipes cannot be started; null if they can."""
 
 
-class StartIn(In):
-    """A run to start: the name of a recipe and typed settings; never code, argv or a path."""
+class DataFileOut(Out):
+    """A file of the server's data folders that a recipe can train on."""
+
+    id: str
+    """Value of a setting of the kind `file`."""
+    name: str
+    """Name of the file."""
+    bytes: int
+    """Its size."""
+
+
+class DataFileList(Out):
+    """The files that recipes can train on."""
+
+    files: list[DataFileOut]
+    """Sorted by name."""
+
+
+class PreviewIn(In):
+    """A recipe with typed settings; never code, argv or a path."""
 
     recipe: Annotated[StrictStr, Field(min_length=1, max_length=64)]
     """Name of the recipe."""
@@ -75,6 +109,18 @@ class StartIn(In):
         default={}, max_length=200
     )
     """Its settings; those left out have their defaults."""
+
+
+class PreviewOut(Out):
+    """All settings that a run would have."""
+
+    config: str
+    """As YAML."""
+
+
+class StartIn(PreviewIn):
+    """A run to start."""
+
     name: Annotated[StrictStr, Field(min_length=1, max_length=64)] | None = None
     """Name of the run; the recipe's name when left out."""
     paused: StrictBool = False
@@ -112,12 +158,31 @@ def recipe_list(request: Request, controls: CanControl) -> Response:
     why_not = VIEW_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
     listed = [
         {
-            **RecipeOut.pick(vars(recipe)),
+            "name": recipe.name,
+            "title": recipe.title,
+            "about": recipe.about,
             "settings": [asdict(setting) for setting in recipe.settings],
         }
         for recipe in recipes().values()
     ]
     return StrictJsonResponse({"recipes": listed, "can_start": why_not is None, "why_not": why_not})
+
+
+@router.post("/recipes/preview", response_model=PreviewOut)
+def preview_recipe(request: Request, body: PreviewIn) -> Response:
+    """All settings that a run would have, without starting it."""
+    settings = data_file(body.settings, _data_files(request))
+    return StrictJsonResponse({"config": find_recipe(body.recipe).preview(settings)})
+
+
+@router.get("/recipes/files", response_model=DataFileList)
+def recipe_files(roots: RootsOf) -> Response:
+    """Files of the folders of `--data` that recipes can train on."""
+    files = [
+        {"id": file_id, "name": path.name, "bytes": path.stat().st_size}
+        for file_id, path in list_data_files(roots.folders).items()
+    ]
+    return StrictJsonResponse({"files": files})
 
 
 @router.post("/runs", response_model=RunOut, status_code=201)
@@ -127,7 +192,8 @@ def start_run(request: Request, body: StartIn) -> Response:
     if launcher is None:
         raise Refusal(409, "one_run", ONE_RUN)
     try:
-        started = launcher.start(LaunchRequest(**body.model_dump()))
+        settings = data_file(body.settings, _data_files(request))
+        started = launcher.start(LaunchRequest(**{**body.model_dump(), "settings": settings}))
     except MidstepError as error:
         if isinstance(error, ValueError):  # settings that the recipe does not accept: 422
             raise
@@ -142,6 +208,10 @@ def end_run(run_id: RunId, folder: RunFolder, body: EndIn) -> Response:
     """Send a signal to the process of a run that does not react to debug/stop."""
     end_process(folder, body.how)
     return StrictJsonResponse({"id": run_id, "how": body.how})
+
+
+def _data_files(request: Request) -> dict[str, Path]:
+    return list_data_files(roots_of(request).folders)
 
 
 def _launcher(request: Request) -> Launcher | None:

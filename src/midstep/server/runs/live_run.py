@@ -72,7 +72,8 @@ class LiveRunView(RunView):
         state = self._controller.get_state()
         is_training = state["state"] in ("running", "stepping", "pausing")
         # A phase that the loop declared between boundaries, such as a validation, may take longer.
-        in_phase = self._controller.status.phase is not None
+        status = self._controller.status
+        in_phase = status.phase is not None and not status.is_overdue
         if is_training and not in_phase and state["boundary_age_s"] >= NOT_RESPONDING_S:
             state["state"] = "not responding"
         return state

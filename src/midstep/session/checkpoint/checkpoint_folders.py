@@ -138,9 +138,9 @@ class CheckpointFolders:
 
         In this order, so that a kill at any point leaves a checkpoint that `last` points to.
         """
-        if not self.folder.is_dir():
-            self._make_folder()
-        self.remove_leftovers()
+        self.make_folder()
+        remove_temporary_folders(self.folder)
+        remove_temporary_folders(self.run_dir)
         same = [name for name in self.names() if (name.timeline, name.step) == (timeline, step)]
         name = CheckpointName(timeline, step, same[0].copy + 1 if same else 1)
         path = add_folder(self.path(name), files)
@@ -151,7 +151,10 @@ class CheckpointFolders:
         self._remove(self.names()[self.keep :])
         return path
 
-    def _make_folder(self) -> None:
+    def make_folder(self) -> None:
+        """Create the folder of the checkpoints, in the run directory, if it is not there."""
+        if self.folder.is_dir():
+            return
         # Without its parents: if the run directory was moved away, a new one must not appear at
         # the old path; the run parks with the error instead.
         try:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.files.storage import storage_error
 from midstep.core.files.untrusted_files import open_plain
+from midstep.session.checkpoint.block_folder import BlockFolder
 from midstep.session.checkpoint.checkpoint_folders import (
     LINKS,
     MANIFEST,
@@ -21,7 +23,7 @@ from midstep.session.checkpoint.checkpoint_folders import (
     CheckpointName,
     linked_name,
 )
-from midstep.session.checkpoint.hashes import check_hash, digest, hash_tables
+from midstep.session.checkpoint.hashes import block_table, check_hash, digest, hash_tables
 from midstep.session.checkpoint.manifest import (
     manifest_chunks,
     parse_manifest,
@@ -29,8 +31,20 @@ from midstep.session.checkpoint.manifest import (
     upgraded_state,
 )
 from midstep.session.checkpoint.state_packing import pack, unpack
-from midstep.session.checkpoint.tensor_file import TensorWriter, read_tensors
+from midstep.session.checkpoint.tensor_file import (
+    TensorWriter,
+    check_described,
+    describe,
+    empty_tensor,
+    raw_bytes,
+    read_tensors,
+)
+from midstep.session.state.large_arrays import BlockSizes, changes_in_places
+from midstep.session.state.shared_storage import wait_for_devices
 from midstep.session.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_JSON_BYTES = 1 << 30
 """A larger document is refused before memory is allocated for it."""
@@ -76,6 +90,13 @@ class CheckpointStore(CheckpointFolders):
     7
     """
 
+    def __init__(
+        self, run_dir: str | os.PathLike[str], *, keep: int = 10, sizes: BlockSizes | None = None
+    ) -> None:
+        super().__init__(run_dir, keep=keep)
+        self._sizes = sizes or BlockSizes()
+        self.blocks = BlockFolder(self.folder)
+
     def save(self, snapshot: Snapshot, *, best: bool = False) -> Path:
         """Write a snapshot; it is on disk when this returns. Any thread may call it.
 
@@ -84,14 +105,45 @@ class CheckpointStore(CheckpointFolders):
             best: point `best_val` and `model` to it.
         """
         packed = pack(snapshot.state_tree())
-        state, tensors = packed.text.encode() + b"\n", TensorWriter(packed.tensors)
-        # The manifest is last: it has the hashes of the other files.
-        files = {
-            STATE: [state],
-            TENSORS: tensors.chunks(),
-            MANIFEST: manifest_chunks(snapshot, state, tensors),
-        }
-        return self.add(snapshot.step, snapshot.timeline, files, best=best)
+        large = {name: each for name, each in packed.tensors.items() if self._is_large(name, each)}
+        small = {name: each for name, each in packed.tensors.items() if name not in large}
+        state, tensors = packed.text.encode() + b"\n", TensorWriter(small)
+        try:
+            # Before the manifest that names them.
+            blocks = self._write_blocks(large)
+            # The manifest is last: it has the hashes of the other files.
+            files = {
+                STATE: [state],
+                TENSORS: tensors.chunks(),
+                MANIFEST: manifest_chunks(snapshot, state, tensors, blocks),
+            }
+            return self.add(snapshot.step, snapshot.timeline, files, best=best)
+        finally:  # also what a full disk left of this save
+            self.blocks.remove_unnamed()
+
+    def _is_large(self, name: str, tensor: torch.Tensor) -> bool:
+        return tensor.nbytes > self._sizes.large_bytes and changes_in_places(name)
+
+    def _write_blocks(self, large: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        """Write the blocks that are not on disk yet; what the manifest says of each array."""
+        if not large:
+            return {}
+        self.make_folder()
+        wait_for_devices(large.values())
+        arrays = {}
+        for name, tensor in large.items():
+            data = raw_bytes(tensor.detach().cpu().contiguous())
+            size = self._sizes.block_bytes
+            blocks = self.blocks.add(data, size)
+            arrays[name] = {**describe(tensor), "block_bytes": size, "blocks": blocks}
+        self.blocks.sync()
+        return arrays
+
+    def remove_leftovers(self) -> list[str]:
+        """Remove what a killed writer left. Only the one writer of the run may call this."""
+        removed = super().remove_leftovers()
+        self.blocks.remove_unnamed()
+        return removed
 
     @property
     def steps(self) -> list[int]:
@@ -193,6 +245,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
         manifest = parse_manifest(_read_document(file))
         progress = progress_of(manifest)
         files, entries = hash_tables(manifest)
+        arrays = block_table(manifest)
         if name and (progress["step"], progress["timeline"]) != (name.step, name.timeline):
             raise FormatError(f"it is of step {progress['step']}; the folder was renamed")
     with _error_names(folder / STATE, step) as file:
@@ -205,9 +258,25 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
         open_plain(file.parent, file.name) as opened,
     ):
         tensors = read_tensors(opened, files[TENSORS]["header_blake2b"], entries)
+    with _error_names(folder / MANIFEST, step):
+        tensors |= _read_blocks(folder, arrays)
     with _error_names(folder / STATE, step):
         tree = upgraded_state(unpack(state, tensors), manifest["written"])
         return Snapshot.from_tree(tree, **progress)
+
+
+def _read_blocks(folder: Path, arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The arrays that are stored in blocks, each block checked against its hash."""
+    blocks, tensors = BlockFolder(folder.parent), {}
+    for name, array in arrays.items():
+        check_described(name, array)
+
+        def allocate(name: str = name, array: Mapping[str, Any] = array) -> memoryview:
+            tensors[name] = empty_tensor(name, array)
+            return raw_bytes(tensors[name])
+
+        blocks.read(array, allocate, folder)
+    return tensors
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from midstep.session.checkpoint.checkpoint_folders import STATE, TENSORS
 
 HASH_BYTES = 32
 _SEAL = re.compile(rb',"whole":"([0-9a-f]{64})"}\n', flags=re.ASCII)
+_BLOCK = re.compile(r"[0-9a-f]{64}", flags=re.ASCII)
 _SEAL_BYTES = len(',"whole":""}\n') + 2 * HASH_BYTES
 
 
@@ -66,6 +67,25 @@ def hash_tables(manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"its table of files is incomplete: {error}") from None
     return files, tensors
+
+
+def block_table(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arrays of a manifest that are stored in blocks; empty for most.
+
+    Raises:
+        FormatError: a field is missing, or a number cannot be.
+    """
+    arrays = manifest.get("blocks", {})
+    try:
+        for array in arrays.values():
+            sizes = array["bytes"], array["block_bytes"]
+            if not all(type(size) is int and size > 0 for size in sizes):
+                raise FormatError(f"an array has the sizes {sizes}")
+            if not all(_BLOCK.fullmatch(name) for name in array["blocks"]):
+                raise FormatError("a block is not named by a hash")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"its table of blocks is incomplete: {error}") from None
+    return arrays  # type: ignore[no-any-return]
 
 
 def seal(document: bytes) -> bytes:

@@ -71,8 +71,10 @@ def upgraded_state(tree: Any, written: int) -> Any:
     return tree
 
 
-def manifest_chunks(snapshot: Snapshot, state: bytes, tensors: TensorWriter) -> Iterator[bytes]:
-    """The content of `manifest.json`.
+def manifest_chunks(
+    snapshot: Snapshot, state: bytes, tensors: TensorWriter, blocks: Mapping[str, Any]
+) -> Iterator[bytes]:
+    """The content of `manifest.json`; `blocks` describes the arrays that are stored in blocks.
 
     A generator, so that it runs when its turn to be written comes: the tensors are hashed while
     their file is written, just before.
@@ -82,6 +84,8 @@ def manifest_chunks(snapshot: Snapshot, state: bytes, tensors: TensorWriter) -> 
     document |= {name: dict(getattr(snapshot, name)) for name in (*_TREES, *_LATER_TREES)}
     document["files"] = describe_files(state, tensors.header, tensors.bytes)
     document["tensors"] = tensors.entries
+    if blocks:  # without large arrays, a checkpoint is as in versions that know no blocks
+        document["blocks"] = dict(blocks)
     yield seal(tagged_json.dumps(document).encode())
 
 

@@ -17,6 +17,7 @@ import torch
 from midstep.core.errors import FormatError
 from midstep.session.checkpoint import tagged_json
 from midstep.session.checkpoint.tensor_file import stored_form
+from midstep.session.state.large_arrays import array_bytes
 from midstep.session.state.shared_storage import MemoryBlock, View, find_blocks
 from midstep.session.state.state_tree import ARRAY_KINDS, Path, format_path, tensors_of
 
@@ -60,9 +61,14 @@ def pack(tree: Any) -> Packed:
 
 
 def _as_bytes(array: Any) -> torch.Tensor:
-    """The bytes of an array in C order. So byte orders and types that torch lacks work too."""
-    data = bytearray(array.tobytes())
-    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    """The bytes of an array in C order. So byte orders and types that torch lacks work too.
+
+    A contiguous array is not copied: it may be a replay buffer of some gigabytes.
+    """
+    if array.nbytes == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    data = array_bytes(array)
+    return torch.from_numpy(data if data.flags.writeable else data.copy())
 
 
 class _Names:

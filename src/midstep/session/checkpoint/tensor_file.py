@@ -119,12 +119,28 @@ class TensorWriter:
             for start in range(0, len(data), CHUNK_BYTES):
                 tensor_hash.update(data[start : start + CHUNK_BYTES])
                 yield data[start : start + CHUNK_BYTES]
-            self.entries[name] = {
-                "dtype": _NAMES[tensor.dtype],
-                "shape": list(tensor.shape),
-                "bytes": len(data),
-                "blake2b": tensor_hash.hexdigest(),
-            }
+            self.entries[name] = {**describe(tensor), "blake2b": tensor_hash.hexdigest()}
+
+
+def describe(tensor: torch.Tensor) -> dict[str, Any]:
+    """Type, shape and size of a tensor in its `stored_form`, for the manifest.
+
+    >>> describe(torch.zeros(2, 3))
+    {'dtype': 'F32', 'shape': [2, 3], 'bytes': 24}
+    """
+    size = tensor.numel() * tensor.itemsize
+    return {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "bytes": size}
+
+
+def empty_tensor(name: str, described: Any) -> torch.Tensor:
+    """A tensor without data, as `describe` has it; its fields were checked by `check_described`."""
+    check_described(name, described)
+    return torch.empty(described["shape"], dtype=_DTYPES[described["dtype"]])
+
+
+def check_described(name: str, described: Any) -> None:
+    """Raise `FormatError` if type, shape and size do not fit together."""
+    _check_described(name, {**described, "data_offsets": [0, described.get("bytes")]})
 
 
 def read_tensors(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
-from midstep.session.engine.hparams import set_values
+from midstep.session.engine.hparams import set_values, split_name
 
 if TYPE_CHECKING:
     from midstep.session.engine.recorded_history import HparamsChange
@@ -63,12 +63,13 @@ class ReappliedChanges:
             yield change, self._apply(change)
 
     def _apply(self, change: HparamsChange) -> Mapping[str, Any]:
-        groups = self._parts.optimizer.param_groups
         for name, values in change.new.items():
-            if len(values) != len(groups) or any(name not in group for group in groups):
+            optimizer, setting = split_name(self._parts, name)
+            groups = optimizer.param_groups
+            if len(values) != len(groups) or any(setting not in group for group in groups):
                 raise ConfigError(
                     f"the change of {name} at step {change.step} cannot be made again: the "
                     f"optimizer has {len(groups)} groups, {len(values)} values were set; resume "
                     "with the optimizer of that time"
                 )
-        return set_values(self._parts.optimizer, self._parts.scheduler, change.new)
+        return set_values(self._parts, change.new)

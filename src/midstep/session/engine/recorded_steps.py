@@ -19,6 +19,7 @@ from midstep.facts.format.step_frames import IDS_CHECKSUM, WEIGHTS_CHECKSUM
 from midstep.facts.read.step_columns import RowGroup, StepsReader
 from midstep.session.rewind.repeated_steps import Circumstances
 from midstep.session.run_header import script_digest, thread_count, versions, without_secrets
+from midstep.session.state.training_parts import clock_state
 from midstep.session.state.training_state import StepMark
 
 if TYPE_CHECKING:
@@ -182,8 +183,12 @@ def _is_in_snapshot(event: Mapping[str, Any], snapshot: Snapshot) -> bool:
     """Whether the snapshot was taken after this change of hyperparameters, at the same step."""
     if event["step"] != snapshot.step:
         return False
-    groups = snapshot.states["optimizer"]["param_groups"]
-    saved = {name: [_plain(group.get(name)) for group in groups] for name in event.get("new", {})}
+    saved = {}
+    for name in event.get("new", {}):
+        setting, _, other = name.partition(".")
+        states = snapshot.states
+        state = states.get(f"optimizer.{other}", {}) if other else clock_state(states)
+        saved[name] = [_plain(group.get(setting)) for group in state.get("param_groups", ())]
     return saved == {name: list(map(_plain, each)) for name, each in event.get("new", {}).items()}
 
 

@@ -15,7 +15,8 @@ from midstep.session.checkpoint.fingerprint import differences, fingerprints
 from midstep.session.engine.rank_resume import agree_on_checkpoint, decline_resume
 from midstep.session.engine.recorded_history import RecordedHistory
 from midstep.session.ranks import RankGroup
-from midstep.session.state.training_parts import TrainingParts, extra_state_differs
+from midstep.session.state.extra_state import extra_state_differs
+from midstep.session.state.training_parts import TrainingParts, clock_state
 
 if TYPE_CHECKING:
     import torch
@@ -54,22 +55,30 @@ class ResumePoint(LoadedCheckpoint):
 def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[str, Any]:
     """What identifies the training at a resume. Reads 32 items and moves no generator."""
     loader = parts.train_loader
+    dataset = getattr(loader, "dataset", None)
     # Reading an item may draw from a generator that the dataset or its transform holds.
-    with preserve_rng(find_generators(loader.dataset, depth=2)):
+    with preserve_rng(find_generators(dataset, depth=2)):
         known = fingerprints(
             model=parts.model,
             optimizer=parts.optimizer,
-            dataset=loader.dataset,
+            dataset=dataset,
             batch_size=getattr(loader, "batch_size", None),
             seed=config.seed,
         )
     return {
         **known,
+        **further_optimizers(parts),
         "order_policy": config.data_order_policy,
         "accumulate_steps": config.accumulate_steps,
         "also": parts.extra_state.names,
         "world_size": 1 if (group := RankGroup.find()) is None else group.size,
     }
+
+
+def further_optimizers(parts: TrainingParts) -> dict[str, Any]:
+    """Fingerprints of all optimizers but the first, by their names in a snapshot."""
+    pairs = list(zip(parts.optimizer_keys, parts.optimizers, strict=True))[1:]
+    return {key: fingerprints(optimizer=optimizer)["optimizer"] for key, optimizer in pairs}
 
 
 def find_resume_point(
@@ -158,9 +167,11 @@ def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> Non
     else:
         parts.model.load_state_dict(saved["model"])
     if "optimizer" in changed or "model" in changed:
-        _load_moments(parts.optimizer, saved["optimizer"], resume_point)
+        _load_moments(parts.optimizer, clock_state(saved), resume_point)
     else:
-        parts.optimizer.load_state_dict(saved["optimizer"])
+        for key, optimizer in zip(parts.optimizer_keys, parts.optimizers, strict=True):
+            if key in saved:
+                optimizer.load_state_dict(saved[key])
         if parts.scheduler is not None and "scheduler" in saved:
             parts.scheduler.load_state_dict(saved["scheduler"])
     if state.scaler is not None and "scaler" in saved:

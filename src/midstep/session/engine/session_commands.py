@@ -26,7 +26,8 @@ from midstep.core.commands.catalog import (
 )
 from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
-from midstep.session.engine.hparams import hparam_values, set_hparams
+from midstep.core.standard_streams import print_notice
+from midstep.session.engine.hparams import ReadBack, hparam_values, set_hparams
 from midstep.session.engine.recorded_history import refuse_other_run
 from midstep.session.engine.resume import changed_fields
 from midstep.session.ranks import why_no_moves
@@ -61,6 +62,7 @@ class SessionCommands:
     ) -> None:
         self._run, self._parts, self._why_not = run, parts, why_not
         self._open_engine = engine
+        self._read_back = ReadBack(parts, self._overridden)
 
     def register(self) -> Callable[[], None]:
         """Offer the commands that work under every driver; returns how to withdraw them."""
@@ -81,6 +83,7 @@ class SessionCommands:
         def undo() -> None:
             withdraw()
             status.offer_rewind(None)
+            self._read_back.forget()
 
         return undo
 
@@ -143,10 +146,9 @@ class SessionCommands:
         return result | self._engine.not_kept()
 
     def set(self, payload: HparamsPayload) -> dict[str, Any]:
-        """Set hyperparameters in every group of the optimizer; returns the old values."""
-        optimizer = self._parts.optimizer
-        old = set_hparams(optimizer, self._parts.scheduler, payload)
-        new = hparam_values(optimizer, old)
+        """Set hyperparameters in every group; returns the old values."""
+        old = set_hparams(self._parts, payload)
+        new = hparam_values(self._parts, old)
         if self._open_engine is not None:
             self._open_engine.hparams_changed(old, new)
             not_kept = self._open_engine.not_kept()
@@ -157,7 +159,39 @@ class SessionCommands:
             self._run.event(Moment.INTERVENTION, who=who, **fields)
         if rates := new.get("lr"):
             self._run.controller.status.describe(lr=float(rates[0]))
+        timeline = self._run.facts.timeline
+        # Going back restores older values; then there is nothing to read back.
+        self._read_back.expect(new, lambda: self._run.facts.timeline == timeline)
         return {"old": old, **not_kept}
+
+    def _overridden(self, expected: dict[str, Any], used: dict[str, Any]) -> None:
+        """The loop has set other values before the first step that should use the new ones."""
+        step = self._run.step + 1
+        pairs = [
+            f"{name} to {_words(values)}, and the loop set it to {_words(used[name])} before step "
+            f"{step:,}"
+            for name, values in expected.items()
+        ]
+        words = f"set_hparams set {'; '.join(pairs)}: change it where the loop computes it"
+        print_notice(words)
+        self._run.event(
+            Moment.INTERVENTION,
+            who="system",
+            kind="hparams_overridden",
+            step=step,
+            new=expected,
+            used=used,
+            reason=words,
+        )
+        if rates := used.get("lr"):
+            self._run.controller.status.describe(lr=float(rates[0]))
+
+
+def _words(values: list[Any]) -> str:
+    """The values of all parameter groups, equal ones once."""
+    return ", ".join(
+        dict.fromkeys(f"{each:.6g}" if type(each) is float else str(each) for each in values)
+    )
 
 
 class AdvancingCommands:

@@ -17,9 +17,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import MidstepError, StorageError
+from midstep.core.errors import ControlError, MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
@@ -29,7 +30,7 @@ from midstep.session.engine.command_durability import CommandDurability, source_
 from midstep.session.engine.lineage import Lineage
 from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
 from midstep.session.rewind.back import Rewind
-from midstep.session.rewind.repeated_steps import StepComparison
+from midstep.session.rewind.repeated_steps import UNTIL_RESET, Circumstances, StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.sigchld_guard import sigchld_ignored
 from midstep.session.state.state_tree import UnsavableError
@@ -90,7 +91,7 @@ class TrainingEngine:
             show_phase=lambda phase: self._controller.status.describe(phase=phase),
             on_compared=self._steps_compared,
         )
-        self.rewind.circumstances = lambda: circumstances(None, self._device())
+        self.rewind.circumstances = lambda: self._circumstances(None)
         self.unchecked_resume: Snapshot | None = None
         """What this attempt continues from, if no step after it was recorded."""
         self.training_thread: int | None = None
@@ -103,6 +104,7 @@ class TrainingEngine:
         )
         self.checkpoints_off: str | None = None
         """Why no more checkpoints are taken, in words; None while they are."""
+        self._has_boundaries = True
         self.notices: list[str] = []
         """What the user should read when the run begins; the driver prints it."""
         self._may_be_lazy = state.is_lazy()
@@ -110,7 +112,7 @@ class TrainingEngine:
         self._durability = CommandDurability(
             run, state, self.writer, record=self._record, meeting=meeting
         )
-        self._checkpointed: tuple[int, int, int, int] | None = None
+        self._checkpointed: tuple[int, ...] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
     def open(self, resume_point: ResumePoint | None, inexact: Iterable[str] = ()) -> None:
@@ -134,6 +136,7 @@ class TrainingEngine:
             if self._meeting is not None:
                 self._meeting.wait_for_runs(run.run_id)
         if resume_point is not None:
+            self._name_unsaved()
             self._follow_record(resume_point)
 
     def _follow_record(self, resume_point: ResumePoint) -> None:
@@ -151,7 +154,7 @@ class TrainingEngine:
             return
         self.last_step_time_s = record.step_time_s
         if record.marks:
-            known = circumstances(record.header, self._device())
+            known = self._circumstances(record.header)
             self.rewind.follow(record.marks, cause="resume", circumstances=known)
         elif record.header or not self._makes_steps:
             self.not_compared(record.reason)
@@ -175,6 +178,18 @@ class TrainingEngine:
         # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
         if result.cause != "back" or result.exact is False:
             print_notice(result.text)
+
+    def _circumstances(self, header: Mapping[str, Any] | None) -> Circumstances:
+        """What may explain that repeated steps differ from those of that header's process."""
+        known = circumstances(header, self._device())
+        return replace(known, unsaved=self.state.parts.extra_state.unsaved())
+
+    def _name_unsaved(self) -> None:
+        """A state was restored: name what it does not have, in the terminal and as a fact."""
+        for words in self.state.parts.extra_state.unsaved():
+            text = f"{words}: {UNTIL_RESET}"
+            self._record(kind="inexact", reason=text)
+            print_notice(text)
 
     def _device(self) -> str | None:
         weight = next(self.state.parts.model.parameters(), None)
@@ -288,6 +303,8 @@ class TrainingEngine:
         Raises:
             StorageError: the disk refuses it, with `wait` and `on_fault="raise"` only.
         """
+        if not self._has_boundaries or (self._guard is not None and self.state.in_step):
+            return  # there is no state here to continue from
         if self._guard is None:
             self._checkpoint(reason, best=best, wait=wait)
         else:
@@ -295,6 +312,8 @@ class TrainingEngine:
 
     def save(self) -> Path:
         """Write a checkpoint now, even if this state has one; returns its path."""
+        if not self._has_boundaries:
+            raise ControlError(str(self.checkpoints_off))
         return self.writer.write_now(self.state.take(), "asked")
 
     def _checkpoint_or_warn(self, reason: str, *, best: bool, wait: bool) -> None:
@@ -303,6 +322,12 @@ class TrainingEngine:
         except StorageError as error:  # only with `wait`, where the user's loop ends anyway
             self.run.unsaved = str(error)
             log.warning("%s", error)
+
+    def take_no_checkpoints(self, words: str) -> None:
+        """Take none from now on: the loop meets no boundary whose state could be continued."""
+        self._has_boundaries = False
+        self.checkpoints_off = self.checkpoints_off or f"no checkpoints are taken: {words}"
+        self._controller.status.describe(checkpoints_off=self.checkpoints_off)
 
     def _switch_off(self, error: Exception) -> None:
         """No further checkpoint can be taken: record why, and show it in the state."""
@@ -399,6 +424,7 @@ class TrainingEngine:
             **({} if source is None else source_fields(source)),
         )
         self._durability.moved(target, cause, source)
+        self._name_unsaved()
 
     def not_kept(self) -> dict[str, Any]:
         """A field of a command's result that says why its effect does not survive a kill.

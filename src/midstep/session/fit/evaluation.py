@@ -48,7 +48,7 @@ def evaluate(
     generators = find_generators(
         getattr(loader, "generator", None), getattr(loader, "sampler", None)
     )
-    with preserve_rng(generators), _evaluating(model), torch.no_grad():
+    with preserve_rng(generators), evaluating(model), torch.no_grad():
         for batch in loader:
             if interrupted():
                 raise EvaluationStopped("stopped in a validation; a resume repeats it")
@@ -74,7 +74,7 @@ def _scalars(result: ForwardResult) -> dict[str, float]:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Set evaluation mode, then restore the mode of each module: some may be frozen in `eval`."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -39,6 +39,28 @@ class StepRecord:
     """Scalars of the step; with `skipped` if the weights did not change."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """What `@session.on_epoch` gets after each epoch and its validation."""
+
+    epoch: int
+    step: int
+    """Finished optimizer steps."""
+    train_loss: float | None
+    val_loss: float | None
+    """None if no validation was due."""
+    metrics: Mapping[str, float]
+    """Other means of the validation."""
+    is_best: bool
+    """Whether the validation loss is the lowest so far."""
+    cost: Mapping[str, Any]
+    """`epoch_time_s`, `throughput` and `max_memory_mib`, without the validation."""
+
+
+EpochHook = Callable[[EpochRecord], Mapping[str, Any] | None]
+"""Called after each epoch; what it returns is added to the epoch's record in the facts."""
+
+
 class FitLoop:
     """Runs on the training thread until the total is reached, or a stop.
 
@@ -47,6 +69,7 @@ class FitLoop:
         engine: takes checkpoints and snapshots.
         on_step: called with the record of each step.
         on_boundary: called at each boundary, before commands run.
+        on_epoch: called after each epoch.
     """
 
     def __init__(
@@ -56,10 +79,11 @@ class FitLoop:
         *,
         on_step: Sequence[Callable[[StepRecord], object]] = (),
         on_boundary: Sequence[Callable[[], object]] = (),
+        on_epoch: Sequence[EpochHook] = (),
     ) -> None:
         self._trainer, self._engine, self._run = trainer, engine, engine.run
         self._controller = engine.run.controller
-        self._on_step, self._on_boundary = on_step, on_boundary
+        self._on_step, self._on_boundary, self._on_epoch = on_step, on_boundary, on_epoch
         parts = trainer.parts
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(engine.run, self._metrics)
@@ -213,7 +237,32 @@ class FitLoop:
             metrics=metrics,
             cost=cost,
             skipped=outcome.skipped,
+            **self._call_on_epoch(outcome, val_loss, metrics, cost),
         )
+
+    def _call_on_epoch(
+        self,
+        outcome: EpochOutcome,
+        val_loss: float | None,
+        metrics: Mapping[str, float],
+        cost: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Call the user's hooks; returns the fields that they add to the record of the epoch."""
+        if not self._on_epoch:
+            return {}
+        record = EpochRecord(
+            epoch=outcome.epoch,
+            step=outcome.step,
+            train_loss=outcome.train_loss,
+            val_loss=val_loss,
+            metrics=metrics,
+            is_best=outcome.is_best,
+            cost=cost,
+        )
+        fields: dict[str, Any] = {}
+        for call in self._on_epoch:
+            fields |= call(record) or {}
+        return fields
 
 
 def run_fit(

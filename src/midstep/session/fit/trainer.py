@@ -256,6 +256,8 @@ class Trainer:
         )
         validation = self.evaluate(self.parts.val_loader) if is_due else None
         self._optimizer_step.epoch_ended(None if validation is None else validation["loss"])
+        for call in self.parts.after_epoch:
+            call(self.parts.model)
         outcome = EpochOutcome(
             epoch=epoch,
             step=state.step,

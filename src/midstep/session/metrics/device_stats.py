@@ -47,7 +47,7 @@ class DeviceStats:
         self._cpu_s, self._cpu_at = time.process_time(), time.perf_counter()
 
     def read(self) -> dict[str, float]:
-        """host_memory_mib, cpu_percent of all cores, device_utilisation_percent, and GPU memory."""
+        """host_memory_mib, cpu_percent of all cores; of a GPU memory and utilisation."""
         now = self._clock()
         if self._read_at is None or now - self._read_at >= self._least_s:
             self._read_at, self._stats = now, self._measure()
@@ -59,8 +59,6 @@ class DeviceStats:
             stats["device_memory_mib"] = torch.cuda.memory_allocated(self._device) / MIB
             if self._gpu is not None and (percent := self._gpu.percent()) is not None:
                 stats["device_utilisation_percent"] = percent
-        else:
-            stats["device_utilisation_percent"] = stats["cpu_percent"]
         return stats
 
     def _host_bytes(self) -> float:

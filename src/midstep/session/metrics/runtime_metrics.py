@@ -100,6 +100,7 @@ class RuntimeMetrics:
         self.measuring = self._has_failed = False
         """Whether the step in progress is measured."""
         self._norm: Any = None
+        self._has_closure = False
         self._clear()
         self.wants_norm = False
         """Whether `before_step` must be called in every step, for a breakpoint."""
@@ -151,13 +152,21 @@ class RuntimeMetrics:
         if self.measuring and _is_classification(logits, labels):
             self._guarded(self._add_accuracy, logits, labels)
 
-    def before_step(self, gradient_norm: Any = None) -> None:
+    def before_step(self, gradient_norm: Any = None, *, has_closure: bool = False) -> None:
         """Measure the gradients, before the optimizer steps.
 
         Args:
             gradient_norm: the norm before clipping, if the loop knows it. Without it the norm is
                 that of the gradients which the optimizer gets.
+            has_closure: the optimizer computes its gradients by a closure, so those of this step
+                exist only after it.
         """
+        self._has_closure = has_closure
+        if has_closure:
+            self._norm = None
+            if self.measuring:
+                self._guarded(self._copy_weights)
+            return
         if gradient_norm is None and self.wants_norm:
             gradient_norm = self._guarded(self._gradient_norm)
         self._norm = gradient_norm
@@ -168,6 +177,13 @@ class RuntimeMetrics:
 
     def after_step(self) -> None:
         """Measure the weights, after the optimizer has stepped."""
+        if self._has_closure:
+            self._has_closure = False
+            if self.wants_norm:
+                self._norm = self._guarded(self._gradient_norm)
+                self.is_untimed = False
+            if self.measuring:
+                self._guarded(self._note_gradient_norm, self._norm)
         if self.measuring:
             self._guarded(self._measure_weights)
 
@@ -248,10 +264,16 @@ class RuntimeMetrics:
 
     def _measure_gradients(self, gradient_norm: Any) -> None:
         with self._timer:
-            self._tensors = self._parameters()
-            norm = self._gradient_norm() if gradient_norm is None else gradient_norm
-            self._values["grad_norm"] = torch.as_tensor(norm).detach()
-            self._weights_before = copies(self._tensors, BYTES_COPIED)
+            self._note_gradient_norm(gradient_norm)
+            self._copy_weights()
+
+    def _note_gradient_norm(self, gradient_norm: Any) -> None:
+        norm = self._gradient_norm() if gradient_norm is None else gradient_norm
+        self._values["grad_norm"] = torch.as_tensor(norm).detach()
+
+    def _copy_weights(self) -> None:
+        self._tensors = self._parameters()
+        self._weights_before = copies(self._tensors, BYTES_COPIED)
 
     def _measure_weights(self) -> None:
         with self._timer:

@@ -88,7 +88,8 @@ class Rewind:
         """Take a snapshot of this boundary; called when `ring.is_due`."""
         state = self._state
         try:
-            if self.ring.take(self._take, state.step, state.state_bytes):
+            take, size_bytes = self._ways_to_take()
+            if self.ring.take(take, state.step, size_bytes):
                 self._replay.forget_before(self.ring.first_step or 0)
         except Exception as error:  # noqa: BLE001
             # A fault of midstep must not end the training: going back is off, training continues.
@@ -116,11 +117,14 @@ class Rewind:
 
     def keep_here(self, *, beside: Snapshot | None = None) -> bool:
         """Take a snapshot now, whatever it costs; True if it fits into the ring."""
-        state = self._state
-        return self.ring.keep(self._take, state.step, state.state_bytes, beside=beside)
+        take, size_bytes = self._ways_to_take()
+        return self.ring.keep(take, self._state.step, size_bytes, beside=beside)
 
-    def _take(self) -> Snapshot:
-        return self._state.take(to_host=True)
+    def _ways_to_take(self) -> tuple[Callable[[], Snapshot], Callable[[], int]]:
+        """Takes a snapshot, and tells how large it would be; both compare large arrays once."""
+        state = self._state
+        large = self.ring.copies_before(state.step)
+        return lambda: state.take(to_host=True, large=large), lambda: state.state_bytes(large)
 
     def _switch_off(self, error: Exception) -> None:
         log.exception("taking a snapshot raised; going back is off, training continues")

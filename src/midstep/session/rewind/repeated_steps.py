@@ -17,6 +17,7 @@ Verdict = Literal["exact", "moved", "differs", "close"]
 CLOSE = 1e-3
 """Relative difference of the loss that other kernels, threads or versions of torch explain."""
 IN_NO_STATE = "something that is in no state has moved"
+UNTIL_RESET = "not exact until the next reset of the environment"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ class Circumstances:
     """What explains a small difference: other kernels, threads, torch or host, in words."""
     edits: Sequence[str] = ()
     """What the user changed and what may explain any difference, in words."""
+    unsaved: Sequence[str] = ()
+    """What the state does not have although the user declared it, such as a simulator, in words."""
 
 
 class RepeatedSteps:
@@ -131,7 +134,10 @@ class RepeatedSteps:
         elif self._steps:
             counts = ", ".join(f"{name} {count}" for name, count in self._counts.items() if count)
             plural = "" if self._steps == 1 else "s"
-            self._finish("exact", f"exact over {self._steps:,} repeated step{plural}: {counts}")
+            text = f"exact over {self._steps:,} repeated step{plural}: {counts}"
+            if unsaved := self._circumstances.unsaved:
+                text = f"{text}; later steps may differ: {', '.join(unsaved)}, {UNTIL_RESET}"
+            self._finish("exact", text)
         else:
             text = "not compared: no step was repeated"
             self.result = StepComparison(cause=self._cause, verdict=None, text=text)
@@ -143,13 +149,16 @@ class RepeatedSteps:
             repeated: how many steps were repeated.
         """
         self.end()
-        result = self.result
+        result, unsaved = self.result, self._circumstances.unsaved
         if repeated == 0 or result is None:
             # The snapshot of that very step was restored; nothing had to be repeated.
+            if unsaved:
+                text = f"{', '.join(unsaved)}: {UNTIL_RESET}"
+                return {"exact": False, "text": text, "first_difference": None}
             return {"exact": True, "first_difference": None}
         differs = result.exact is False or result.verdict == "close"
         return {
-            "exact": result.exact,
+            "exact": False if unsaved else result.exact,
             "verdict": result.verdict,
             "text": result.text,
             "first_difference": {"step": result.step, "what": result.what} if differs else None,
@@ -207,7 +216,7 @@ class RepeatedSteps:
     ) -> None:
         if self._finish_edited(text, step, before, now, what):
             return
-        self._finish("moved", f"{text}: {IN_NO_STATE}", step, before, now, what)
+        self._finish("moved", f"{text}: {self._reason()}", step, before, now, what)
 
     def _finish_weights(self, step: int) -> None:
         text = f"the weights after step {step:,} are not those of the record"
@@ -217,7 +226,7 @@ class RepeatedSteps:
             text = f"close: {text}; {', '.join(explanations)}"
             self._finish("close", text, step, None, None, "weights")
             return
-        self._finish("differs", f"{text}: {IN_NO_STATE}", step, None, None, "weights")
+        self._finish("differs", f"{text}: {self._reason()}", step, None, None, "weights")
 
     def _finish_loss(self, step: int, before: float, now: float) -> None:
         text = f"step {step:,} gave {now:.6g}, the record says {before:.6g}"
@@ -228,7 +237,10 @@ class RepeatedSteps:
             text = f"close: {text}; {', '.join(explanations)}"
             self._finish("close", text, step, before, now, "loss")
             return
-        self._finish("differs", f"{text}: {IN_NO_STATE}", step, before, now, "loss")
+        self._finish("differs", f"{text}: {self._reason()}", step, before, now, "loss")
+
+    def _reason(self) -> str:
+        return ", ".join(self._circumstances.unsaved) or IN_NO_STATE
 
     def _finish_edited(self, text: str, *difference: Any) -> bool:
         """Whether an edit of the user may be the reason; then the result is not called wrong."""

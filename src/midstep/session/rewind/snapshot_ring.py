@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core.errors import ConfigError
-from midstep.session.state.snapshot import Snapshot, share_unchanged, tree_bytes
+from midstep.session.state.large_arrays import BlockSizes, LargeCopies, shared_block_bytes
+from midstep.session.state.snapshot import Snapshot, share_unchanged, snapshot_bytes
 
 OVERHEAD_BYTES = 64 << 10
 """Bytes of a snapshot beside its tensors: two sets of random states, and its tree."""
@@ -37,6 +38,7 @@ class SnapshotRing:
         budget_bytes: upper limit of its size; a tenth of the free host memory if left out.
         steps: how far back it aims to reach; 0 switches it off.
         share: part of the time between two snapshots that taking one may cost.
+        sizes: of large arrays and their blocks.
         clock: monotonic seconds.
 
     >>> ring = SnapshotRing(budget_bytes=1 << 20, steps=8)
@@ -52,6 +54,7 @@ class SnapshotRing:
         steps: int = 64,
         *,
         share: float = 0.01,
+        sizes: BlockSizes | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if steps < 0 or not 0 < share <= 1 or (budget_bytes is not None and budget_bytes < 0):
@@ -61,11 +64,12 @@ class SnapshotRing:
             )
         self.budget_bytes = free_host_bytes() // 10 if budget_bytes is None else budget_bytes
         self.steps = steps
-        self._share, self._clock = share, clock
+        self._share, self._clock, self._sizes = share, clock, sizes
         # In ascending order of steps. The tuple is replaced as a whole, never changed, so that
         # other threads read it without a lock.
         self._held: tuple[Snapshot, ...] = ()
         self._size_bytes = 0
+        self._shared_bytes = 0
         self._took_at: float | None = None
         self._last_boundary: tuple[int, float] | None = None
         self._gap = 1
@@ -117,7 +121,7 @@ class SnapshotRing:
         Args:
             take: takes it.
             step: finished optimizer steps; snapshots of this step or later ones are dropped.
-            size_bytes: bytes that its tensors would take.
+            size_bytes: bytes that it would take beyond blocks of large arrays that are held.
             beside: a snapshot that must be kept; if both do not fit, none is taken.
         """
         if self.off is not None:
@@ -129,8 +133,10 @@ class SnapshotRing:
             return False
         snapshot = take().to_host()
         self._size_bytes = snapshot.bytes
+        self._shared_bytes = 0
         if self._held:
             snapshot = share_unchanged(snapshot, self._held[-1])
+            self._shared_bytes = shared_block_bytes(snapshot.large, self._held[-1].large)
         self._append(snapshot, beside)
         self._gap = self._least_gap()
         self._took_at = self._clock()
@@ -163,8 +169,15 @@ class SnapshotRing:
     def _least_gap(self) -> int:
         """Steps between two snapshots, so that those that fit reach `steps` back."""
         # `fit - 1` gaps lie between `fit` snapshots.
-        fit = self.budget_bytes // max(1, self._size_bytes + OVERHEAD_BYTES)
+        # Blocks that neighbours share are there once, whatever the number of snapshots.
+        each = self._size_bytes - self._shared_bytes + OVERHEAD_BYTES
+        fit = (self.budget_bytes - self._shared_bytes) // max(1, each)
         return max(1, math.ceil(self.steps / max(1, fit - 1)))
+
+    def copies_before(self, step: int) -> LargeCopies:
+        """Copies of large arrays for a snapshot of `step`; the one before it shares its blocks."""
+        before = self.nearest(step - 1)
+        return LargeCopies({} if before is None else before.large, self._sizes)
 
     def forget_after(self, step: int) -> None:
         """Drop the snapshots of steps after `step`."""
@@ -218,7 +231,7 @@ class SnapshotRing:
 
     @staticmethod
     def _bytes_of(held: tuple[Snapshot, ...]) -> int:
-        return tree_bytes(*(snapshot.states for snapshot in held)) + OVERHEAD_BYTES * len(held)
+        return snapshot_bytes(*held) + OVERHEAD_BYTES * len(held)
 
 
 def free_host_bytes() -> int:

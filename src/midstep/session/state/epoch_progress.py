@@ -15,6 +15,7 @@ from midstep.core.errors import FormatError
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.data.order.step_order import StepOrder
     from midstep.data.random_state import RandomState
 
 
@@ -58,6 +59,10 @@ class EpochProgress:
             self.loss_sum = self.loss_sum + (loss.double() if hasattr(loss, "double") else loss)
             self.loss_count += 1
 
+    def batches_of_step(self, step: int) -> int:
+        """Batches that a step took, by those of this epoch up to `step`, rounded up."""
+        return -(-self.batches // max(1, step - self.first_step))
+
     def is_best(self, validation: Mapping[str, float] | None) -> bool:
         """Whether this validation loss is below all earlier ones; it is remembered if so."""
         if validation is None or not math.isfinite(validation["loss"]):
@@ -91,7 +96,7 @@ class DataPosition:
     the epoch.
     """
 
-    def __init__(self, order: OrderedLoader) -> None:
+    def __init__(self, order: OrderedLoader | StepOrder) -> None:
         self._order = order
         self._loaded: Mapping[str, Any] | None = None
 

@@ -217,6 +217,8 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
     search.look_at("training_step", parts.training_step)
     for index, call in enumerate(parts.after_step):
         search.look_at(f"after_step_{index}", call)
+    for index, call in enumerate(parts.after_epoch):
+        search.look_at(f"after_epoch_{index}", call)
     if not getattr(loader, "num_workers", 0):  # workers have copies of their own
         search.look_at("dataset", dataset)
         search.look_at("collate_fn", getattr(loader, "collate_fn", None))
@@ -225,7 +227,9 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
 
 def declared(parts: TrainingParts) -> list[Any]:
     """Objects whose state is saved because the user gave them."""
-    given = [*parts.optimizers, parts.scheduler, parts.scaler, *parts.extra_state.parts]
+    extra = parts.extra_state
+    given = [*parts.optimizers, parts.scheduler, parts.scaler, *extra.parts]
+    given += [each.env for each in extra.environments().values()]
     return [each for each in given if each is not None]
 
 

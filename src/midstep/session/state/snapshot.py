@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.protocols import Stateful
 from midstep.data.random_state import Generator, RandomState
+from midstep.session.state.large_arrays import LargeArray, LargeCopies, block_bytes, with_large
 from midstep.session.state.shared_storage import clone_tree
-from midstep.session.state.state_tree import Path, rebuild, tensors_of
+from midstep.session.state.state_tree import Path, rebuild, tensors_of, walk
 
 Parts = Mapping[str, Stateful | None]
 """Objects with a state, by name: model, optimizer, scheduler, scaler and others; None if absent."""
@@ -50,6 +52,8 @@ class Snapshot:
     """What must be equal for a resume to continue the same training."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Which run took it, and after which of its facts; empty if that is unknown."""
+    large: Mapping[Path, LargeArray] = field(default_factory=dict)
+    """Large arrays by path, where `states` has None; only snapshots of a ring have them apart."""
 
     @classmethod
     def take(
@@ -67,6 +71,7 @@ class Snapshot:
         fingerprints: Mapping[str, Any] | None = None,
         origin: Mapping[str, Any] | None = None,
         to_host: bool = False,
+        large: LargeCopies | None = None,
     ) -> Snapshot:
         """Clone everything. Called by the training thread at a boundary.
 
@@ -84,15 +89,18 @@ class Snapshot:
             origin: which run takes it, and after which of its facts.
             to_host: clone tensors of other devices into host memory at once, which takes longer;
                 `to_host()` does it later, in any thread.
+            large: copies large arrays apart, with the blocks of an earlier snapshot.
         """
         # Generators first: a `state_dict` of the user may draw.
         random = RandomState.take(generators or {}, worker_base_seed=worker_base_seed)
         live = {name: part.state_dict() for name, part in parts.items() if part is not None}
+        live, apart = (live, {}) if large is None else large.take(live)
         return cls(
             step=step,
             epoch=epoch,
             cursor=cursor,
             timeline=timeline,
+            large=apart,
             states=clone_tree(live, to_host=to_host),
             random=random,
             epoch_random=epoch_random,
@@ -124,9 +132,14 @@ class Snapshot:
         if random:
             self.random.check(generators or {})
         for name, part in present.items():
-            part.load_state_dict(clone_tree(self.states[name]))
+            part.load_state_dict(self._copy_of(name))
         if random:
             self.random.restore(generators or {})
+
+    def _copy_of(self, name: str) -> Any:
+        """The state of a part, cloned."""
+        large = {path: array for path, array in self.large.items() if path[0] == name}
+        return with_large({name: clone_tree(self.states[name])}, large)[name]
 
     def to_host(self) -> Snapshot:
         """The same snapshot in host memory; itself if it is there already."""
@@ -146,13 +159,13 @@ class Snapshot:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors, shared memory counted once."""
-        return tree_bytes(self.states)
+        """Bytes of its arrays, shared memory counted once."""
+        return snapshot_bytes(self)
 
     def state_tree(self) -> dict[str, Any]:
         """What `state.json` and the tensor file store; the manifest stores the other fields."""
         return {
-            **self.states,
+            **with_large(self.states, self.large),
             "random": self.random.state_tree(),
             "epoch_random": self.epoch_random.state_tree() if self.epoch_random else None,
         }
@@ -173,19 +186,26 @@ class Snapshot:
         )
 
 
+def snapshot_bytes(*snapshots: Snapshot) -> int:
+    """Bytes of all arrays in some snapshots, shared memory counted once."""
+    states = tree_bytes(*(each.states for each in snapshots))
+    return states + block_bytes(*(each.large for each in snapshots))
+
+
 def tree_bytes(*trees: Any) -> int:
-    """Bytes of all tensors in some states, shared memory counted once.
+    """Bytes of all tensors and arrays in some states, shared memory counted once.
 
     >>> weight = torch.zeros(4)
     >>> tree_bytes({"tied": [weight, weight]})
     16
     """
-    storages = {
-        (leaf.device, storage.data_ptr()): storage.nbytes()
-        for tree in trees
-        for _, leaf in tensors_of(tree)
-        for storage in [leaf.untyped_storage()]
-    }
+    storages: dict[Any, int] = {}
+    for _, leaf in (each for tree in trees for each in walk(tree)):
+        if isinstance(leaf, torch.Tensor):
+            storage = leaf.untyped_storage()
+            storages[leaf.device, storage.data_ptr()] = storage.nbytes()
+        elif isinstance(leaf, np.ndarray):
+            storages[id(leaf)] = leaf.nbytes
     return sum(storages.values())
 
 

@@ -70,6 +70,11 @@ def walk(tree: Any) -> list[tuple[Path, Any]]:
     return leaves
 
 
+def check_savable(tree: Any, path: Path) -> None:
+    """Raise `UnsavableError` if a value of the tree, which is found at `path`, cannot be saved."""
+    _visit(tree, path, (), [])
+
+
 def tensors_of(tree: Any) -> list[tuple[Path, torch.Tensor]]:
     """Every tensor with its path, in order."""
     return [(path, leaf) for path, leaf in walk(tree) if isinstance(leaf, torch.Tensor)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import ConfigError
 from midstep.core.protocols import Stateful
 from midstep.session.late_parameters import is_uninitialized
+from midstep.session.state.extra_state import ExtraState
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,80 +20,72 @@ UserStep = Callable[[Any, Any], Any]
 mapping with `loss` and further scalars."""
 
 
-class ExtraState:
-    """The user's own stateful objects as one part of a snapshot, each under its name.
+def as_model(given: Any) -> nn.Module:
+    """One module for what the user gave: a module, or several in a dict or list.
 
-    Args:
-        parts: by name; anything with `state_dict` and `load_state_dict`.
+    Several become the submodules of a container, so that a parameter of `{"D": net}` is called
+    `D.…`, and `model.D.…` in a snapshot. The modules themselves stay as they are.
 
     >>> import torch
-    >>> average = torch.nn.Linear(1, 1, bias=False)
-    >>> extra = ExtraState({"average": average})
-    >>> extra.names, list(extra.state_dict()["average"])
-    (['average'], ['weight'])
+    >>> list(as_model({"G": torch.nn.Linear(1, 1, bias=False)}).state_dict())
+    ['G.weight']
     """
+    from torch import nn
 
-    def __init__(self, parts: Mapping[str, Any] | None = None) -> None:
-        self._parts: dict[str, Stateful] = dict(parts or {})
-        for name, part in self._parts.items():
-            if not isinstance(name, str) or not name:
-                raise ConfigError(
-                    f"extra_state={{{name!r}: …}} needs a name; use text such as 'ema'"
-                )
-            if isinstance(part, type) or not isinstance(part, Stateful):
-                raise ConfigError(
-                    f"extra_state[{name!r}] is a {type(part).__name__} without state_dict and "
-                    "load_state_dict, so it cannot be saved; give it these two methods"
-                )
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    @property
-    def parts(self) -> list[Any]:
-        """The objects themselves."""
-        return list(self._parts.values())
-
-    @property
-    def names(self) -> list[str]:
-        """The names, sorted."""
-        return sorted(self._parts)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state of each object."""
-        return {name: part.state_dict() for name, part in self._parts.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore each object; the names must be the same as in `state`."""
-        if problem := extra_state_differs(sorted(state), self.names):
-            raise ConfigError(problem)
-        self.load_known(state)
-
-    def load_known(self, state: Mapping[str, Any]) -> None:
-        """Restore the objects whose names are in `state`; leave the others unchanged."""
-        for name, part in self._parts.items():
-            if name in state:
-                part.load_state_dict(state[name])
+    if not isinstance(given, Mapping | list | tuple):
+        return given  # type: ignore[no-any-return]
+    named = _named_parts("model", given, nn.Module, "a torch module")
+    if isinstance(given, Mapping):
+        try:
+            return nn.ModuleDict(named)
+        except KeyError as error:  # the container has a method of that name, such as `train`
+            raise ConfigError(f"model={{…}} cannot use that name: {error.args[0]}") from None
+    return nn.ModuleList(named.values())
 
 
-def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | None:
-    """How the names of `extra_state` differ between a checkpoint and a session; None if equal.
+def as_optimizers(given: Any) -> tuple[list[Optimizer], list[str] | None]:
+    """The optimizers that the user gave, and their names if they were in a dict."""
+    from torch.optim import Optimizer
 
-    >>> extra_state_differs(["ema"], [])
-    "extra_state lacks 'ema', which the checkpoint has: give extra_state={'ema': …}"
+    several = given if isinstance(given, Mapping | list | tuple) else [given]
+    named = _named_parts("optimizer", several, Optimizer, "a torch optimizer")
+    return list(named.values()), list(named) if isinstance(given, Mapping) else None
+
+
+def _named_parts(what: str, given: Any, kind: type, words: str) -> dict[str, Any]:
+    """Several parts by name, or by position; refused if one is of another kind."""
+    named = dict(given) if isinstance(given, Mapping) else dict(enumerate(given))
+    wrong = [type(each).__name__ for each in named.values() if not isinstance(each, kind)]
+    if wrong or not named:
+        got = wrong[0] if wrong else f"an empty {type(given).__name__}"
+        raise ConfigError(f"{what} must be {words}, or a dict or list of them, got {got}")
+    for name in named:
+        if isinstance(given, Mapping) and (
+            not isinstance(name, str) or not name or not set(name).isdisjoint(". /")
+        ):
+            raise ConfigError(f"{what}={{{name!r}: …}}: use a name without dots, such as 'D'")
+    return {str(name): each for name, each in named.items()}
+
+
+def _class_names(model: nn.Module) -> str:
+    """The class of a model; of a container that `as_model` made, those of its modules."""
+    from torch import nn
+
+    if type(model) is nn.ModuleDict:
+        return ", ".join(f"{type(each).__name__} ({name})" for name, each in model.items())
+    if type(model) is nn.ModuleList:
+        return ", ".join(type(each).__name__ for each in model)
+    return type(model).__name__
+
+
+def clock_state(states: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state of the optimizer whose steps are counted, in the states of a snapshot.
+
+    >>> clock_state({"model": {}, "optimizer.G": {"state": 1}, "optimizer.D": {"state": 2}})
+    {'state': 1}
     """
-    missing, added = sorted({*saved} - {*given}), sorted({*given} - {*saved})
-    problems = []
-    if missing:
-        names = ", ".join(map(repr, missing))
-        remedy = ", ".join(f"{name!r}: …" for name in missing)
-        problems.append(
-            f"extra_state lacks {names}, which the checkpoint has: give extra_state={{{remedy}}}"
-        )
-    if added:
-        names = ", ".join(map(repr, added))
-        problems.append(f"extra_state has {names}, which the checkpoint lacks: leave it out")
-    return "; ".join(problems) or None
+    names = (name for name in states if name == "optimizer" or name.startswith("optimizer."))
+    return states.get(next(names, ""), {})  # type: ignore[no-any-return]
 
 
 def stateful_loss(loss_fn: Any) -> Stateful | None:
@@ -113,6 +106,8 @@ class TrainingParts:
     model: nn.Module
     optimizers: Sequence[Optimizer]
     """All optimizers; a step of the first one counts as a step of the training."""
+    names_in_dict: Sequence[str] | None = None
+    """The names of the optimizers, if they were given in a dict."""
     train_loader: Any
     loss_fn: Callable[..., Any] | None = None
     val_loader: Any = None
@@ -125,11 +120,25 @@ class TrainingParts:
     validation_step: UserStep | None = None
     after_step: list[Callable[[nn.Module], object]] = field(default_factory=list)
     """Called after each step that changed the weights, repeated steps included."""
+    after_epoch: list[Callable[[nn.Module], object]] = field(default_factory=list)
+    """Called after each epoch and its validation, repeated epochs included."""
 
     @property
     def optimizer(self) -> Optimizer:
         """The optimizer whose steps are counted."""
         return self.optimizers[0]
+
+    @property
+    def optimizer_keys(self) -> list[str]:
+        """The name of each one's state in a snapshot, such as `optimizer` or `optimizer.D`."""
+        if self.names_in_dict is not None:
+            return [f"optimizer.{name}" for name in self.names_in_dict]
+        return ["optimizer", *(f"optimizer.{i}" for i in range(1, len(self.optimizers)))]
+
+    @property
+    def optimizer_names(self) -> Sequence[str]:
+        """The names of the optimizers, in their order: in commands, and in the series `lr.NAME`."""
+        return self.names_in_dict or [str(index) for index in range(len(self.optimizers))]
 
     def release(self) -> None:
         """Drop the loaders and the user's functions once the training is over.
@@ -140,12 +149,13 @@ class TrainingParts:
         self.train_loader = self.val_loader = self.test_loader = None
         self.training_step = self.validation_step = None
         self.after_step.clear()
+        self.after_epoch.clear()
 
     def describe(self) -> dict[str, Any]:
         """Classes and sizes, for the header record of the run."""
         declared = {"scheduler": self.scheduler, "scaler": self.scaler, "loss_fn": self.loss_fn}
         return {
-            "model": type(self.model).__name__,
+            "model": _class_names(self.model),
             "parameters": sum(
                 weight.numel() for weight in self.model.parameters() if not is_uninitialized(weight)
             ),
@@ -153,6 +163,13 @@ class TrainingParts:
             "workers": getattr(self.train_loader, "num_workers", None),
             **{name: type(part).__name__ for name, part in declared.items() if part is not None},
         }
+
+    def describe_optimizers(self) -> list[str]:
+        """The class of each optimizer, with its name in a dict, such as `Adam (D)`."""
+        classes = [type(each).__name__ for each in self.optimizers]
+        if self.names_in_dict is None:
+            return classes
+        return [f"{kind} ({name})" for kind, name in zip(classes, self.names_in_dict, strict=True)]
 
     def describe_dataset(self) -> dict[str, Any] | None:
         """Class, length and own fingerprint of the dataset; reads no sample."""

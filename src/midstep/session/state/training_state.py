@@ -24,14 +24,17 @@ from midstep.session.late_parameters import (
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
 from midstep.session.state.generators import UserGenerators, generators_in_workers
 from midstep.session.state.snapshot import Snapshot, tree_bytes
+from midstep.session.state.step_position import KeptVariables, StepPosition
 from midstep.session.state.training_parts import stateful_loss
 from midstep.session.state.untracked_tensors import OptimizerAttributes, UntrackedTensors
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.data.order.step_order import StepOrder
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
     from midstep.session.state.generators import GeneratorSearch
+    from midstep.session.state.large_arrays import LargeCopies
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
@@ -41,9 +44,11 @@ MOST_MARKS = 1 << 12
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
 MOST_DOTS = 2
 """An iterator or scheduler with more dots in its path belongs to something else than the step."""
-FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})
+FOUND_PARTS = frozenset(
+    {"loss_fn", "untracked", "generators", "optimizer_attributes", "steps", "kept"}
+)
 """Parts that checkpoints of earlier versions lack."""
-OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes"})
+OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes", "steps", "kept"})
 """Parts that a checkpoint may have and the training no more."""
 
 
@@ -68,7 +73,7 @@ class StepMarker:
         order: has the checksum of the ids; None if the loader has no order.
     """
 
-    def __init__(self, model: Any, order: OrderedLoader | None) -> None:
+    def __init__(self, model: Any, order: OrderedLoader | StepOrder | None) -> None:
         self._model = model
         self._sample: Any = None  # made when it is first needed
         self._order = order if order is not None and order.has_sample_ids else None
@@ -100,6 +105,8 @@ class StepMarker:
 
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
     """The generators of a loader and its samplers, by name. Call it before patching the loader."""
+    if loader is None:
+        return {}
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     generators = find_generators(
         loader.generator, *nested_samplers(sampler), outside=(loader.dataset,)
@@ -110,11 +117,11 @@ def find_loader_generators(loader: Any) -> dict[str, Generator]:
 class TrainingState:
     """Model, optimizers, order of the data, random generators and counters of one training.
 
-    Local variables of the user's own loop are not part of it.
+    Of the variables of the user's own loop it has those that the user keeps.
 
     Args:
         parts: what is trained.
-        order: the order of the training loader.
+        order: the order of the training loader, or that of a loop without one.
         generators: of the loader and its samplers, see `find_loader_generators`.
         config: the settings of the run; every snapshot holds them.
         to_host: whether `take` clones tensors into host memory by default.
@@ -123,7 +130,7 @@ class TrainingState:
     def __init__(
         self,
         parts: TrainingParts,
-        order: OrderedLoader,
+        order: OrderedLoader | StepOrder,
         generators: Mapping[str, Generator],
         config: SessionConfig,
         *,
@@ -134,6 +141,7 @@ class TrainingState:
         """Finished optimizer steps."""
         self.timeline = 0
         self.progress = EpochProgress()
+        self.steps, self.kept = StepPosition(), KeptVariables()
         self.scaler: Any = parts.scaler
         """The gradient scaler: the user's, or the one that a session made for fp16."""
         self.fingerprints: Mapping[str, Any] = {}
@@ -147,7 +155,8 @@ class TrainingState:
         self.user_generators = UserGenerators()
         """Generators that were found in the user's own code; saved like everything else."""
         self._untracked = UntrackedTensors(parts)
-        self._attributes = OptimizerAttributes(parts.optimizers)
+        self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_names)
+        parts.extra_state.check()
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
         self._marker = StepMarker(parts.model, order)
@@ -167,9 +176,10 @@ class TrainingState:
         return self.order.cursor
 
     @property
-    def position(self) -> tuple[int, int, int, int]:
-        """Timeline, step, epoch and cursor: equal for equal states of one process."""
-        return self.timeline, self.step, self.order.epoch, self.order.cursor
+    def position(self) -> tuple[int, int, int, int, int, int]:
+        """Timeline, step, epoch, cursor, loop and index: equal for equal states of one process."""
+        order, steps = self.order, self.steps
+        return self.timeline, self.step, order.epoch, order.cursor, steps.loop, steps.index
 
     def describe_position(self) -> dict[str, Any]:
         """The position as commands return it."""
@@ -180,8 +190,12 @@ class TrainingState:
             "timeline": self.timeline,
         }
 
-    def take(self, *, to_host: bool | None = None) -> Snapshot:
+    def take(self, *, to_host: bool | None = None, large: LargeCopies | None = None) -> Snapshot:
         """Clone the whole state. Only at a boundary, where no batch was fetched ahead.
+
+        Args:
+            to_host: clone into host memory at once.
+            large: copies large arrays apart, see `Snapshot.take`.
 
         Raises:
             ControlError: a step is in progress, as after one that raised.
@@ -205,6 +219,7 @@ class TrainingState:
             fingerprints=self.fingerprints,
             origin=self.origin(),
             to_host=self._to_host if to_host is None else to_host,
+            large=large,
         )
 
     def is_lazy(self) -> bool:
@@ -225,7 +240,8 @@ class TrainingState:
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
         self.check_fits(snapshot)
-        check_optimizer(self.parts.optimizer, snapshot.states.get("optimizer", {}))
+        for key, optimizer in zip(self.parts.optimizer_keys, self.parts.optimizers, strict=True):
+            check_optimizer(optimizer, snapshot.states.get(key, {}))
         self.before_restore()
         parts, snapshot = self._matching(snapshot)
         snapshot.restore(parts, generators=self._generators)
@@ -252,6 +268,8 @@ class TrainingState:
             )
             parts[name] = None
         gone = snapshot.states.keys() & OPTIONAL_PARTS - present
+        if "generators" in gone:  # the loop makes them later, and gets their states then
+            self.user_generators.load_state_dict(snapshot.states["generators"])
         if gone:
             states = {name: each for name, each in snapshot.states.items() if name not in gone}
             snapshot = replace(snapshot, states=states)
@@ -279,6 +297,10 @@ class TrainingState:
             f"{name} holds tensors in a form that cannot be saved; keep them in the optimizer's "
             "`state`"
             for name in self._attributes.unsaved
+        ]
+        problems += [
+            f"{words}; the environment is not exact until its next reset"
+            for words in self.parts.extra_state.unsaved()
         ]
         problems += [
             f"{path} is a generator in the loader's workers, which end with their generators; "
@@ -310,10 +332,11 @@ class TrainingState:
         self.order.set_epoch(epoch)
         self.progress.begin_epoch(self.step)
 
-    def state_bytes(self) -> int:
-        """Bytes that the tensors of a snapshot would take."""
-        present = (part for part in self._stateful().values() if part is not None)
-        return tree_bytes([part.state_dict() for part in present])
+    def state_bytes(self, large: LargeCopies | None = None) -> int:
+        """Bytes that the arrays of a snapshot would take, without blocks that `large` shares."""
+        present = {name: part for name, part in self._stateful().items() if part is not None}
+        live = {name: part.state_dict() for name, part in present.items()}
+        return tree_bytes(live) - (0 if large is None else large.shared_bytes(live))
 
     def mark_step(
         self, lr: Any, loss: Any, batches: Sequence[Any], *, is_repeated: bool = False
@@ -331,11 +354,9 @@ class TrainingState:
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
         parts = self.parts
-        further = {f"optimizer.{i}": each for i, each in enumerate(parts.optimizers[1:], start=1)}
         return {
             "model": parts.model,
-            "optimizer": parts.optimizer,
-            **further,
+            **dict(zip(parts.optimizer_keys, parts.optimizers, strict=True)),
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
             "loss_fn": stateful_loss(parts.loss_fn),
@@ -344,6 +365,8 @@ class TrainingState:
             "generators": self.user_generators or None,
             # Checkpoints call the user's extra state `also`, as they did from the start.
             "also": parts.extra_state or None,
+            "steps": self.steps or None,
+            "kept": self.kept or None,
             "progress": self.progress,
             "order": self._position,
         }

@@ -41,15 +41,20 @@ class UntrackedTensors:
 
     def words(self) -> Iterator[str]:
         """One sentence for each optimizer that has such tensors."""
-        for index in range(len(self._parts.optimizers)):
-            count = sum(1 for name, _ in self._tensors() if name.startswith(f"optimizer.{index}."))
+        for index, label in enumerate(self._parts.optimizer_names):
+            count = sum(1 for name, _ in self._tensors() if name.startswith(f"optimizer.{label}."))
             if count:
                 are = "tensors of optimizer {} are" if count > 1 else "tensor of optimizer {} is"
                 their = "their weights are" if count > 1 else "its values are"
+                named = are.format(self._words(index))
                 yield (
-                    f"{count} {are.format(index + 1)} not in `model`; {their} saved, buffers of "
+                    f"{count} {named} not in `model`; {their} saved, buffers of "
                     f"{'their' if count > 1 else 'its'} module are not"
                 )
+
+    def _words(self, index: int) -> str | int:
+        names = self._parts.names_in_dict
+        return index + 1 if names is None else names[index]
 
     def state_dict(self) -> dict[str, Any]:
         """The tensors by optimizer, group and position."""
@@ -67,12 +72,13 @@ class UntrackedTensors:
 
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         held = {id(each) for each in _held(self._parts)}
-        for index, optimizer in enumerate(self._parts.optimizers):
+        labels = self._parts.optimizer_names
+        for label, optimizer in zip(labels, self._parts.optimizers, strict=True):
             for number, group in enumerate(optimizer.param_groups):
                 for position, tensor in enumerate(group["params"]):
                     if id(tensor) not in held:
                         held.add(id(tensor))
-                        yield f"optimizer.{index}.{number}.{position}", tensor
+                        yield f"optimizer.{label}.{number}.{position}", tensor
 
 
 def _held(parts: TrainingParts) -> Iterator[torch.Tensor]:
@@ -81,6 +87,8 @@ def _held(parts: TrainingParts) -> Iterator[torch.Tensor]:
         if isinstance(part, nn.Module):
             yield from part.parameters()
             yield from part.buffers()
+        elif isinstance(part, torch.Tensor):
+            yield part
 
 
 # -- memory of an optimizer outside of its state --------------------------------------------------
@@ -95,10 +103,12 @@ class OptimizerAttributes:
 
     Args:
         optimizers: only their own attributes, not those of `torch.optim.Optimizer`.
+        labels: the name of each in a state.
     """
 
-    def __init__(self, optimizers: Sequence[Optimizer]) -> None:
+    def __init__(self, optimizers: Sequence[Optimizer], labels: Sequence[str]) -> None:
         self._each = [AttributesOf(each) for each in optimizers]
+        self._labels = labels
 
     def __bool__(self) -> bool:
         return any(each.state_dict() for each in self._each)
@@ -109,13 +119,14 @@ class OptimizerAttributes:
         return [name for each in self._each for name in each.unsaved]
 
     def state_dict(self) -> dict[str, Any]:
-        """The attributes of each optimizer, by its position."""
-        return {str(index): each.state_dict() for index, each in enumerate(self._each)}
+        """The attributes of each optimizer, by its name or position."""
+        named = zip(self._labels, self._each, strict=True)
+        return {label: each.state_dict() for label, each in named}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the attributes that the state has."""
-        for index, each in enumerate(self._each):
-            each.load_state_dict(state.get(str(index), {}))
+        for label, each in zip(self._labels, self._each, strict=True):
+            each.load_state_dict(state.get(label, {}))
 
 
 class AttributesOf:

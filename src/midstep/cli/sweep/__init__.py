@@ -1,0 +1,1 @@
+"""`midstep train -m` and `midstep sweep`."""

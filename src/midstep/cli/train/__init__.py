@@ -1,0 +1,1 @@
+"""`midstep train` and `midstep resume`."""

@@ -1,0 +1,1 @@
+"""The loops of the config tree, and how a session trains them."""

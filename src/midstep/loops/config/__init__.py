@@ -1,0 +1,1 @@
+"""The settings of a run: dataclasses, and how Hydra composes them."""

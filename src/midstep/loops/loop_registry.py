@@ -1,0 +1,121 @@
+"""Loops by name: what `midstep train loop=NAME` runs, and the page offers.
+
+Another package adds a loop with an entry point of the group `midstep.loops` that leads to a `Loop`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from midstep.loops.config.loop_settings import LoopSettings
+
+log = logging.getLogger("midstep.loops")
+GROUP = "midstep.loops"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A training loop that can be chosen by name.
+
+    Settings and loop are given as names, so listing loops loads no torch.
+
+    >>> find_loop("mlp").settings_class.__name__
+    'MlpSettings'
+    """
+
+    name: str
+    """Name of the loop, as in `loop=ae`."""
+    title: str
+    """Title on the page."""
+    about: str
+    """What it trains, in one sentence."""
+    settings: str
+    """The dataclass of its own settings, a `LoopSettings`, as `package.module:Name`."""
+    build: str
+    """A function from a `TrainConfig` to `LoopParts`, as `package.module:name`."""
+    uses_phase1: bool = True
+    """Whether it trains the parts of `phase1`; if not, only the trainer of `phase1` matters."""
+
+    @property
+    def settings_class(self) -> type[LoopSettings]:
+        """The dataclass of its own settings."""
+        settings: type[LoopSettings] = resolve_name(self.settings)
+        return settings
+
+    def load_build(self) -> Any:
+        """The function that builds the parts of a training."""
+        return resolve_name(self.build)
+
+
+_SETTINGS = "midstep.loops.config.loop_settings"
+BUILT_IN = (
+    Loop(
+        name="ae",
+        title="Autoencoder",
+        about="An autoencoder over token events or images, with any latent space.",
+        settings=f"{_SETTINGS}:AeSettings",
+        build="midstep.loops.composed.ae:build",
+    ),
+    Loop(
+        name="gan_ae",
+        title="Adversarial autoencoder",
+        about="An autoencoder whose reconstructions a discriminator judges.",
+        settings=f"{_SETTINGS}:GanAeSettings",
+        build="midstep.loops.composed.gan_ae:build",
+    ),
+    Loop(
+        name="diffusion_ae",
+        title="Diffusion autoencoder",
+        about="An encoder, and a diffusion decoder that is conditioned on its output.",
+        settings=f"{_SETTINGS}:DiffusionAeSettings",
+        build="midstep.loops.composed.diffusion_ae:build",
+    ),
+    Loop(
+        name="mlp",
+        title="Classifier",
+        about="A small classifier: the five-minute example.",
+        settings=f"{_SETTINGS}:MlpSettings",
+        build="midstep.loops.composed.mlp:build",
+        uses_phase1=False,
+    ),
+    Loop(
+        name="bcl",
+        title="Competing features, composed",
+        about="The linear autoencoder with competitive learning, with settings of the config tree.",
+        settings=f"{_SETTINGS}:BclSettings",
+        build="midstep.loops.composed.bcl:build",
+        uses_phase1=False,
+    ),
+)
+
+
+@cache
+def loops() -> Mapping[str, Loop]:
+    """All loops by name; built-in ones take precedence."""
+    by_name = {loop.name: loop for loop in BUILT_IN}
+    for entry in entry_points(group=GROUP):
+        try:
+            loop = entry.load()
+            _ = loop.settings_class
+        except Exception:  # a broken package must not hide the other loops
+            log.exception("loop %s of %s cannot be used", entry.name, entry.value)
+            continue
+        by_name.setdefault(loop.name, loop)
+    return by_name
+
+
+def find_loop(name: str) -> Loop:
+    """The loop of that name."""
+    known = loops()
+    if name not in known:
+        raise ConfigError(f"there is no loop {name!r}; there are {', '.join(known)}")
+    return known[name]

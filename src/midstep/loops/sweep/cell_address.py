@@ -1,0 +1,200 @@
+"""The address of a cell: a hash of its resolved config, its data and the code that it names."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+from typing import Any
+
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError
+from midstep.core.files.storage import storage_errors
+
+DIGEST_BYTES = 16
+SHORT = 8
+"""Characters of an address that are shown."""
+CODE_ROOMS = ("midstep.loops", "midstep.models", "midstep.data.sources")
+"""Where the code of a training is. The other rooms control and record a training; resuming with
+another version of them must not change it, which the tests of resume check."""
+NOT_FOLLOWED = (
+    "midstep.loops.config",
+    "midstep.loops.loop_registry",
+    "midstep.loops.recipe_settings",
+    "midstep.loops.recipes",
+    "midstep.loops.sweep",
+    "midstep.models.autoencoder.builders",
+    "midstep.models.autoencoder.part_configs",
+    "midstep.models.autoencoder.part_registry",
+    "midstep.data.sources.registry",
+)
+"""Registries and settings. Registries import what a config does not name; settings are in the
+config."""
+
+
+def digest_json(value: Any) -> str:
+    """The hash of a value as canonical JSON: the order of keys does not matter.
+
+    >>> digest_json({"a": 1, "b": 2}) == digest_json({"b": 2, "a": 1})
+    True
+    """
+    return _digest(strict_json.dumps(_with_sorted_keys(strict_json.plain(value))).encode())
+
+
+def cell_address(*, config_hash: str, data_fingerprint: str, code_hash: str) -> str:
+    """The address from the hashes of the three parts."""
+    return _digest(f"{config_hash}\n{data_fingerprint}\n{code_hash}".encode())
+
+
+def fingerprint_data(files: Iterable[Path]) -> str:
+    """The hash of the content of the data files; without files the config describes the data."""
+    hashes = []
+    for path in sorted(files):
+        with storage_errors(path, "read the data file"):
+            status = path.stat()
+        hashes.append(_digest_file(path, status.st_size, status.st_mtime_ns))
+    return digest_json(hashes)
+
+
+def digest_modules(names: Sequence[str]) -> str:
+    """The hash of the source text of these modules and of those that they import.
+
+    Only modules of `CODE_ROOMS` and of other packages than midstep that are named here count, so
+    a change elsewhere in midstep does not make a cell outdated.
+    """
+    return digest_json({name: _module(name).digest for name in sorted(code_modules(names))})
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_with_sorted_keys(item) for item in value]
+    return value
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+@cache
+def _digest_file(path: Path, size: int, modified_ns: int) -> str:
+    """The hash of a file. Size and time are part of the key of the cache only."""
+    del size, modified_ns
+    with storage_errors(path, "read the data file"), path.open("rb") as file:
+        return hashlib.file_digest(
+            file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)
+        ).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module that was read."""
+
+    digest: str
+    imported: frozenset[str]
+
+
+def code_modules(names: Sequence[str]) -> set[str]:
+    """These modules and, transitively, those of `CODE_ROOMS` that they import at the top."""
+    collected: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in collected:
+            collected.add(name)
+            waiting.extend(each for each in _module(name).imported if _is_code(each))
+    return collected
+
+
+def _is_code(name: str) -> bool:
+    def is_below(package: str) -> bool:
+        return name == package or name.startswith(f"{package}.")
+
+    return any(map(is_below, CODE_ROOMS)) and not any(map(is_below, NOT_FOLLOWED))
+
+
+def _module(name: str) -> _Module:
+    path, is_package = _find(name)
+    with storage_errors(path, "read the source"):
+        status = path.stat()
+    return _read_module(name, path, is_package, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _find(name: str) -> tuple[Path, bool]:
+    """The source file of a module, and whether it is a package."""
+    # Not `find_spec` for modules of midstep: it imports the parent, and with it torch.
+    path = _own_file(name)
+    if path is None:
+        try:
+            spec = find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+        path = None if spec is None or spec.origin is None else Path(spec.origin)
+    if path is None or path.suffix != ".py":
+        raise ConfigError(f"the config names the module {name}, which has no Python source")
+    return path, path.name == "__init__.py"
+
+
+def _own_file(name: str) -> Path | None:
+    """The source file of a module of midstep; None if there is none."""
+    package, *parts = name.split(".")
+    if package != "midstep":
+        return None
+    base = Path(__file__).parents[2].joinpath(*parts)
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+@lru_cache(maxsize=1_000)
+def _read_module(name: str, path: Path, is_package: bool, size: int, modified_ns: int) -> _Module:
+    """Hash and imports of a module. Size and time are part of the key of the cache only."""
+    del size, modified_ns
+    with storage_errors(path, "read the source"):
+        source = path.read_text(encoding="utf-8")
+    package = name if is_package else name.rpartition(".")[0]
+    return _Module(_digest(source.encode()), frozenset(_imports(source, package)))
+
+
+def _imports(source: str, package: str) -> set[str]:
+    """Modules that a module imports outside of functions; a registry imports lazily."""
+    imported: set[str] = set()
+    for node in _top_level(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base_of(node, package)
+            imported.update(_module_of(base, alias.name) for alias in node.names)
+    return imported
+
+
+def _base_of(node: ast.ImportFrom, package: str) -> str:
+    return resolve_name("." * node.level + (node.module or ""), package)
+
+
+def _module_of(base: str, name: str) -> str:
+    """The module that `from base import name` reads; a package may export names of its modules."""
+    if _own_file(f"{base}.{name}") is not None:
+        return f"{base}.{name}"
+    path = _own_file(base)
+    if path is None or path.name != "__init__.py":
+        return base
+    # Packages of midstep export names lazily, with imports for type checkers that name the module.
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            return _base_of(node, base)
+    return base
+
+
+def _top_level(tree: ast.Module) -> list[ast.stmt]:
+    """The statements outside of functions, without those for type checkers alone."""
+    statements: list[ast.stmt] = []
+    for node in tree.body:
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        statements += [] if is_for_types else [node]
+    return statements

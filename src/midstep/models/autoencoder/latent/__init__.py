@@ -1,0 +1,1 @@
+"""Latent spaces between encoder and decoder, and the statistics of their codebooks."""

@@ -1,0 +1,1 @@
+"""Encoders and decoders, one module per family."""

@@ -1,0 +1,1 @@
+"""Run the cells of a sweep as processes, and show sweeps."""
