@@ -32,7 +32,7 @@ def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
     'running · step 3 · best 0.5 · epoch 1'
     """
     is_paused = _is_paused(state)
-    parts = [state["state"], _format_step(state)]
+    parts = [_format_name(state), _format_step(state)]
     if is_paused:
         parts = [f"PAUSED at {_format_step(state)}"]
     if isinstance(state.get("loss"), int | float):
@@ -44,6 +44,17 @@ def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
     if state.get("steps_per_s") and state["state"] not in ENDED and (full or not is_paused):
         parts += [f"{_format_speed(state)} before"] if is_paused else _format_rates(state)
     return " · ".join(parts) + _format_reason(state)
+
+
+def _format_name(state: Mapping[str, Any]) -> str:
+    """The state, or the phase that the loop has named, with its time.
+
+    >>> _format_name({"state": "running", "phase": "eval", "phase_s": 75.0})
+    'eval for 0:01:15'
+    """
+    if state["state"] != "running" or state.get("phase_s") is None:
+        return str(state["state"])
+    return f"{state['phase']} for {format_duration(state['phase_s'])}"
 
 
 def _is_paused(state: Mapping[str, Any]) -> bool:

@@ -207,6 +207,8 @@ class ScriptRun:
     def join(self, optimizer: Optimizer, names: ScriptNames) -> None:
         """Another optimizer of the same training makes its first step."""
         self._name(optimizer, names)
+        self._parts.optimizers = [*self._parts.optimizers, optimizer]
+        self._parts.names_in_dict = [self.names[id(each)] for each in self._parts.optimizers]
 
     def begin_training(
         self, optimizer: Optimizer, optimizers: Sequence[Optimizer], names: ScriptNames
@@ -222,7 +224,7 @@ class ScriptRun:
         self.names.clear()
         self._metrics.close()
         self._find(optimizer, optimizers, names)
-        self._parts.optimizers = [optimizer]
+        self._parts.optimizers, self._parts.names_in_dict = [optimizer], None
         self._parts.model = self._model
         self._run.offer_tensors(self._model)
         reporter = self._measure(optimizer)
