@@ -33,6 +33,7 @@ PARTS = {
     "peers": "facts",
     "runs": "facts",
     "runs_page": "page",
+    "script": "session",
     "serve": "server",
     "session": "session",
     "snapshot": "session",
