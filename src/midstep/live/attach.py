@@ -34,8 +34,8 @@ def attach(
     loss_fn: Any = None,
     extra_state: Mapping[str, Any] | None = None,
     config: Any = None,
-    mirror: Sequence[str] = (),
     total_steps: int | None = None,
+    mirror: Sequence[str] = (),
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -74,8 +74,8 @@ def attach(
             `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
         config: settings of the training for the record, such as `vars(args)`: a dict, Namespace,
             dataclass or OmegaConf config. Nothing is read from it.
-        mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         total_steps: of the training, for the progress shown, where the loop cannot know.
+        mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
