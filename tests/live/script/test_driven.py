@@ -142,6 +142,17 @@ def test_it_steps_aside_if_the_script_uses_midstep(tmp_path, start):
     assert end_state(tmp_path / "own" / "own").state == "finished"
 
 
+def test_settings_that_hydra_composes_are_those_of_the_run(tmp_path, start):
+    (tmp_path / "config.yaml").write_text("model: {width: 3}\nlr: 0.1\n")
+    given = [f"--config-dir={tmp_path}", "lr=0.2", f"hydra.run.dir={tmp_path}/out"]
+    script = start("composed", *given, has_page=False)
+    assert script.wait(60) == 0
+    (header,) = [e for e in FactsReader(only_run(tmp_path)).events() if e["moment"] == "on_start"]
+    assert header["config"]["lr"] == 0.2
+    assert header["config"]["model"] == {"width": 3}
+    assert "hydra" not in header["config"]
+
+
 def test_of_a_group_only_the_first_rank_is_looked_at_and_never_pauses(tmp_path, start):
     group = str(tmp_path / "group")
     ranks = [

@@ -55,29 +55,6 @@ def test_settings_of_tyro(patches):
     assert settings.values == {"lr": 0.3, "where": "data", "api_token": "***"}
 
 
-def test_settings_of_hydra(tmp_path, monkeypatch, patches):
-    import hydra
-    import hydra.core.utils
-    from hydra.core.config_store import ConfigStore
-
-    settings = ScriptSettings()
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "config.yaml").write_text("model: {width: 8}\nlr: 0.1\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["train.py", "lr=0.2", "hydra.run.dir=out"])
-    assert ConfigStore.instance() is not None
-    module = sys.modules["hydra.core.utils"]
-    SETTING_SOURCES["hydra.core.utils"](patches, module, settings.add)
-    # The script imports hydra after the change; here it is loaded already.
-    monkeypatch.setattr("hydra._internal.hydra.run_job", module.run_job, raising=False)
-    monkeypatch.setattr("hydra._internal.core_plugins.basic_launcher.run_job", module.run_job)
-    seen = []
-    main = hydra.main(version_base=None, config_path=str(tmp_path / "conf"), config_name="config")
-    main(seen.append)()
-    assert seen[0].lr == 0.2
-    assert settings.values == {"model": {"width": 8}, "lr": 0.2}
-
-
 def test_settings_in_variables_add_to_those_that_were_parsed():
     settings = ScriptSettings()
     settings.add({"lr": 0.5})

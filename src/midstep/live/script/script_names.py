@@ -17,16 +17,26 @@ MOST_ITEMS = 64
 """Longer lists and dicts are data, not the parts of a training."""
 
 
-def named_values(frame: FrameType | None) -> list[tuple[str, Any]]:
+def is_installed(frame: FrameType) -> bool:
+    """Whether a function belongs to an installed library, and not to the script."""
+    return "site-packages" in frame.f_code.co_filename
+
+
+def named_values(frame: FrameType | None, *, only_script: bool = False) -> list[tuple[str, Any]]:
     """Variables of the functions that are running, the innermost first, with their names.
 
     Also what is in an attribute of `self`, and in a short list, tuple or dict.
+
+    Args:
+        frame: the innermost frame; those of torch and of midstep are passed over.
+        only_script: pass over all installed libraries; a trainer of one may hold the model.
     """
     values: list[tuple[str, Any]] = []
     seen_globals: set[int] = set()
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not (module + ".").startswith(_LIBRARIES):
+        is_passed = (module + ".").startswith(_LIBRARIES) or (only_script and is_installed(frame))
+        if not is_passed:
             values += _variables(frame)
             if id(frame.f_globals) not in seen_globals:
                 seen_globals.add(id(frame.f_globals))

@@ -21,7 +21,7 @@ from midstep.core.fault_guard import FaultGuard
 from midstep.live.script.backpropagated import Backpropagated, loss_value
 from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
-from midstep.live.script.script_names import ScriptNames
+from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
 from midstep.session.ranks import RankGroup
@@ -130,7 +130,7 @@ class ScriptSteps:
         self.is_opening = True
         run = ScriptRun(self._watched.command)
         try:
-            self._watched.settings.add_variables(names.values)
+            self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
             is_open = run.open(
                 optimizer, list(self._optimizers), names, self._watched.settings.values, group
             )

@@ -6,6 +6,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from midstep.live.script.script_names import is_installed
+
 if TYPE_CHECKING:
     from midstep.live.script.watched_script import WatchedScript
 
@@ -111,7 +113,7 @@ def _watch_compilation(watched: WatchedScript, torch: Any) -> None:
                 if steps is not None:
                     steps.model_compiled(result)
                 return result
-            if steps is not None and _is_of_script():
+            if steps is not None and not is_installed(sys._getframe(1)):
                 steps.before_compilation(None)
             return usual(model, *arguments, **named)
 
@@ -127,11 +129,6 @@ def _watch_compilation(watched: WatchedScript, torch: Any) -> None:
 
     watched.patches.replace(torch, "compile", compiled)
     watched.patches.replace(torch.nn.Module, "compile", compiled_in_place)
-
-
-def _is_of_script() -> bool:
-    """Whether `torch.compile` was called by code of the user and not of a library."""
-    return "site-packages" not in sys._getframe(2).f_code.co_filename
 
 
 def watch_loaders(watched: WatchedScript, dataloader: ModuleType) -> None:
