@@ -34,6 +34,7 @@ PARTS = {
     "peers": "facts",
     "runs": "facts",
     "runs_page": "page",
+    "script": "session",
     "serve": "server",
     "session": "session",
     "snapshot": "session",

@@ -26,18 +26,15 @@ def real_points() -> torch.Tensor:
 
 def main() -> None:
     torch.manual_seed(0)
-    nets = nn.ModuleDict(
-        {
-            "D": nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1)),
-            "G": nn.Sequential(nn.Linear(NOISE, 16), nn.ReLU(), nn.Linear(16, 2)),
-        }
-    )
-    discriminator, generator = nets["D"], nets["G"]
+    discriminator = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))
+    generator = nn.Sequential(nn.Linear(NOISE, 16), nn.ReLU(), nn.Linear(16, 2))
     train_d = torch.optim.Adam(discriminator.parameters(), lr=2e-3, betas=(0.5, 0.999))
     train_g = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.999))
+    nets = {"D": discriminator, "G": generator}
+    optimizers = {"D": train_d, "G": train_g}
     judge = nn.functional.binary_cross_entropy_with_logits
     ones, zeros = torch.ones(BATCH, 1), torch.zeros(BATCH, 1)
-    with midstep.attach(nets, [train_d, train_g], run_name="gan", resume="auto") as run:
+    with midstep.attach(nets, optimizers, run_name="gan", resume="auto") as run:
         for _step in run.steps(STEPS):
             real = run.batch(real_points())
             fake = generator(torch.randn(BATCH, NOISE))

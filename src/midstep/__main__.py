@@ -17,5 +17,14 @@ def run() -> int:
     return main()
 
 
+def train() -> int:
+    """The console script `midstep-train`: `midstep train` with the same arguments."""
+    try:
+        from midstep.cli.main import main
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    return main(["train", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
     sys.exit(run())

@@ -1,4 +1,4 @@
-"""Live · Charts: every scalar of a training has a chart; zoom and cursor are shared, pins are kept."""
+"""Live · Charts: every scalar has a chart; zoom and cursor are shared, pins are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPIKE_AT = 150
 
 @pytest.fixture
 def gan_page(tmp_path: Path) -> Iterator[str]:
-    """A paused GAN: two losses and no `loss`, accuracy with validation, the step itself, a spike."""
+    """A paused GAN: two losses and no `loss`, a metric with validation, the step, a spike."""
     controller = DebugController()
     noise = random.Random(0)
     with Run(name="gan", save_dir=tmp_path, controller=controller, total_steps=1000) as run:
@@ -73,7 +73,8 @@ def cursor_step(page: Page, target: Locator, share: float) -> float:
 def test_every_scalar_with_one_zoom_one_cursor_and_pins(page: Page, gan_page: str) -> None:
     page.goto(gan_page)
     # Nothing is called `loss`, so the first one with that word in its name is drawn.
-    expect(page.get_by_role("img", name=re.compile(r"^loss_d over steps: 20\d points"))).to_be_visible()
+    drawn = page.get_by_role("img", name=re.compile(r"^loss_d over steps: 20\d points"))
+    expect(drawn).to_be_visible()
 
     page.get_by_role("tab", name="Charts 5").click()
     for name in ("accuracy", "grad_norm", "loss_d", "loss_g", "ramp"):

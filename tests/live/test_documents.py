@@ -79,3 +79,24 @@ def test_the_document_has_every_hook() -> None:
     text = (DOCS / "panels.md").read_text()
     for name in set(midstep.hooks.__all__) - {"Hook"}:
         assert f"`{name}(" in text, name
+
+
+LOOPS = re.findall(
+    r"## ([^\n]*)\n(?:(?!## ).)*?```python\n(.*?)```", (DOCS / "any-loop.md").read_text(), re.DOTALL
+)
+
+
+@pytest.mark.parametrize("code", [code for _, code in LOOPS], ids=[title for title, _ in LOOPS])
+def test_the_loops_of_the_page_run_and_are_resumed(code, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        exec(compile(code, "any-loop.md", "exec"), {"__name__": "__main__"})
+    (directory,) = Path("outputs/runs").iterdir()
+    assert end_state(directory).state == "finished"
+    said = capsys.readouterr().err
+    assert "continues at step" in said
+    assert "will not be exact" not in said
+
+
+def test_the_page_of_loops_has_one_for_each_shape() -> None:
+    assert len(LOOPS) == 5

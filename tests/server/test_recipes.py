@@ -111,3 +111,34 @@ def test_the_page_of_one_run_starts_none_and_does_not_kill_itself(served: Served
     assert end.status == 409
     unknown = served.ask("POST", "/api/v1/runs/000000000000/end", {"how": "kill"})
     assert unknown.status == 404
+
+
+def test_a_loop_is_offered_in_groups_previewed_and_started_with_a_file_by_id(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "events.h5").write_bytes(b"no HDF5 file")
+    (data / "link.h5").symlink_to("/etc/passwd")
+    config = RootServerConfig(outputs=tmp_path / "outputs", port=0, data=(data,))
+    with RootServer(config) as server:
+        recipes = Client(server.url).recipes
+        (ae,) = [each for each in recipes.list() if each["name"] == "ae"]
+        settings = {each["name"]: each for each in ae["settings"]}
+        assert settings["phase1/encoder"]["choices"][:2] == ["conv", "diffusion"]
+        assert settings["phase1.encoder.hidden_dims"]["group"] == "phase1/encoder"
+        assert settings["data.path"]["kind"] == "file"
+        assert [each["id"] for each in recipes.files()] == ["events.h5"]
+        given = {"data": "h5", "phase1/encoder": "gnn", "phase1.encoder.hidden_dims": [8, 8]}
+        assert "name: gnn" in recipes.preview("ae", **given)
+        assert "events.h5" in recipes.preview("ae", **{"data.path": "events.h5"})
+        for wrong, said in (
+            ({"data.path": str(data / "events.h5")}, "there is no data file"),
+            ({"data.path": "../data/events.h5"}, "there is no data file"),
+            ({"phase1.tokenizer": "vq"}, "use phase1/latent_space"),
+            ({**given, "data.path": "events.h5"}, "events.h5"),
+        ):
+            with pytest.raises(ClientError, match=said) as refused:
+                recipes.start("ae", **wrong)
+            assert refused.value.status == 422
+        assert list((tmp_path / "outputs").glob("runs/*")) == []

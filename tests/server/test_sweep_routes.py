@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from midstep.client import Client
+from midstep.core.errors import ClientError
 from midstep.loops.sweep.cell_states import pool_holder
 from midstep.loops.sweep.plan import PLAN, read_plan
 from midstep.server.root_server import RootServer, RootServerConfig
@@ -128,11 +130,15 @@ def test_the_page_starts_open_cells_in_a_process_of_their_own(
     root: RootServer, folder: Path
 ) -> None:
     # The real process of a cell refuses this config, so the cell fails: that shows that it ran.
-    at = f"/sweeps/{read_plan(folder).id}"
-    answer = request(root, "POST", f"{at}/start", {"jobs": 1})
-    assert answer.status == 202, answer.body
+    sweeps = Client(root.url).sweeps
+    (row,) = sweeps.list()
+    with pytest.raises(ClientError, match="no process runs this sweep"):
+        sweeps.stop(row["id"])
+    with pytest.raises(ClientError, match="no process trains cell 3"):
+        sweeps.stop(row["id"], 3)
+    sweeps.start(row["id"], jobs=1, cells=[3])
     wait_until(lambda: pool_holder(folder) is None)
-    shown = request(root, "GET", at).json()
+    shown = sweeps.get(row["id"], value="loss")
     assert [cell["state"] for cell in shown["grid"]][3] == "failed"
     assert "code 2" in shown["grid"][3]["error"]
-    assert json.dumps(shown).count(str(folder)) == 0  # no path of this machine
+    assert str(folder) not in json.dumps(shown)  # no path of this machine

@@ -15,6 +15,7 @@ from midstep.client.run_requests import RunRequests
 from midstep.client.runs_client import RecipesClient, RunsClient
 from midstep.client.sse_reader import read_messages
 from midstep.client.stored_data_client import DatasetsClient, InfluenceClient
+from midstep.client.sweeps_client import SweepsClient
 from midstep.core.errors import ClientError, UnclearRunError
 
 DEFAULT_SAVE_DIR = "outputs/runs"
@@ -40,6 +41,7 @@ class Client(CommandMethods):
         forces: `rows()`, `detail(17)`, `cosine_matrix()`.
         runs: all runs of the server: `list(where=…)`, `page(…)`, `curves(…)`, `get(id)`.
         recipes: what `midstep serve` can start: `list()`, `start("bcl", steps=500)`.
+        sweeps: sweeps of runs: `list()`, `get(id)`, `start(id)`, `stop(id)`.
         datasets: embedding datasets: `list()`, `get(id)`.
         influence: stored influence results: `results()`, `kernel(id)`, `what_if(…)`.
 
@@ -73,6 +75,7 @@ class Client(CommandMethods):
         self.forces = ForcesClient(self._requests)
         self.runs = RunsClient(self.transport)
         self.recipes = RecipesClient(self.transport)
+        self.sweeps = SweepsClient(self.transport)
         self.datasets = DatasetsClient(self.transport)
         self.influence = InfluenceClient(self.transport)
 

@@ -35,6 +35,7 @@ def attach(
     extra_state: Mapping[str, Any] | None = None,
     config: Any = None,
     total_steps: int | None = None,
+    mirror: Sequence[str] = (),
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -74,6 +75,7 @@ def attach(
         config: settings of the training for the record, such as `vars(args)`: a dict, Namespace,
             dataclass or OmegaConf config. Nothing is read from it.
         total_steps: of the training, for the progress shown, where the loop cannot know.
+        mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
@@ -138,6 +140,7 @@ def attach(
         given_config=config,
         total_steps=total_steps,
         mode=current_mode(),
+        mirror=mirror,
         name=name or _script_name(),
         on_error=on_error,
         serve=serve,

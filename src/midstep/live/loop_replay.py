@@ -48,6 +48,7 @@ class LoopReplay:
         self._repeated: RepeatedSteps | None = None
         if resumed is not None:
             state.restore(resumed, seek_data=False)
+            state.kept.resume(resumed.states.get("kept", {}))
 
     # -- resume -----------------------------------------------------------------------------------
 

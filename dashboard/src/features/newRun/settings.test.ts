@@ -74,7 +74,7 @@ describe("settings of a recipe", () => {
     const settings = [
       setting({ name: "dims", kind: "ints", default: [128, 128], group: "phase1/encoder" }),
       setting({ name: "families", kind: "words", default: ["losses"], group: "logging" }),
-      setting({ name: "clip", kind: "float", default: null, is_optional: true, group: "phase1/trainer" }),
+      setting({ name: "clip", kind: "float", default: "", is_optional: true, group: "phase1/trainer" }),
     ];
     const typed = { dims: "64, 32", families: "losses,recon", clip: "" };
     expect(readSettings({ settings }, typed).settings).toEqual({

@@ -97,6 +97,8 @@ def resume(
 
     Settings come from its folder [bold].hydra[/bold]. The result is the same as without the
     interruption, bit for bit.
+
+    Example: [bold]midstep resume run_20260101T120000Z_ae[/bold]
     """
     from midstep.facts.liveness.run_liveness import end_state
     from midstep.loops.composed.loop_training import RunLocation

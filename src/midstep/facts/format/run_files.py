@@ -40,6 +40,8 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
     ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
 )
+_ORIGINAL_WEIGHTS = re.compile(r"(?:checkpoints/)?(?:model|best_val|last)\.pt")
+"""Checkpoints of the original layout. Another program wrote them, so they are not deleted."""
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _OWN)
 _KIND_OF_FOLDER: dict[str, FileKind] = {
     "facts": "facts",
@@ -80,10 +82,14 @@ def classify(path: str) -> tuple[FileKind, bool]:
 
     >>> classify("checkpoints/120/state.json"), classify("figures/mine.png"), classify("notes.txt")
     (('checkpoint', True), ('figure', False), ('other', False))
+    >>> classify("best_val.pt")
+    ('checkpoint', False)
     """
     for kind, pattern in _PATTERNS:
         if pattern.fullmatch(path):
             return kind, True
+    if _ORIGINAL_WEIGHTS.fullmatch(path):
+        return "checkpoint", False
     return _KIND_OF_FOLDER.get(path.partition("/")[0], "other"), False
 
 

@@ -82,9 +82,7 @@ class LoopTraining:
         self.data: SourceData = load_source(settings.data)
         set_all_seeds(settings.phase1.trainer.seed)
         self.parts: LoopParts = find_loop(settings.loop.name).load_build()(settings, self.data)
-        for (
-            moment
-        ) in settings.logging.moments:  # an unknown family is refused before the run begins
+        for moment in settings.logging.moments:  # refuses an unknown family before a run
             get_enabled_families(settings.logging, self.parts.families, moment)
         self.found_batch_size: int | None = None
         """The size that `data.batch_size=auto` found."""
@@ -108,6 +106,13 @@ class LoopTraining:
     def trainer(self) -> TrainerConfig:
         """How it is trained."""
         return self.composed.config.phase1.trainer
+
+    @property
+    def session(self) -> Session:
+        """The session of the open run."""
+        if self._session is None:
+            raise ConfigError("the training has no run yet; call open_run first")
+        return self._session
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -179,8 +184,8 @@ class LoopTraining:
         Returns:
             `best_val_loss`, `test_loss` (both None if it was stopped early), `run_dir` and more.
         """
-        session = self._session
-        if session is None or session.run is not run:
+        session = self.session
+        if session.run is not run:
             raise ConfigError("run_to_end needs the run that open_run returned")
         for hook in self._epoch_hooks:
             session.on_epoch(hook)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from midstep.session import Session
+    from midstep.session.fit.fit_loop import StepRecord
 
 SKIPPED = 3
 """Steps before the first that is profiled: they allocate memory and choose algorithms."""
@@ -36,15 +37,17 @@ class StepProfile:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._steps = 0
+        self._last_step = 0
         self._profile: profiler.profile | None = None
         self._began_s = 0.0
 
     def begin(self) -> None:
         """Profile from the fourth step on. The profiler belongs to the training thread."""
-        self._session.on_step(lambda _record: self._step_ended())
+        self._session.on_step(self._step_ended)
 
-    def _step_ended(self) -> None:
+    def _step_ended(self, record: StepRecord) -> None:
         self._steps += 1
+        self._last_step = record.step
         if self._steps == SKIPPED:
             self._profile = profiler.profile(acc_events=True)
             self._profile.start()
@@ -63,7 +66,7 @@ class StepProfile:
         folder = make_folder(run.dir / "artifacts")
         summary = {
             "steps": self._steps - SKIPPED,
-            "first_step": run.step - (self._steps - SKIPPED) + 1,
+            "first_step": self._last_step - (self._steps - SKIPPED) + 1,
             "duration_s": took_s,
             "rows": summarise(profile),
             **_save_trace(profile, folder),
@@ -73,7 +76,7 @@ class StepProfile:
             Moment.INTERVENTION,
             who="system",
             kind="profile",
-            step=run.step,
+            step=self._last_step,
             path=f"artifacts/{SUMMARY}",
             trace=summary["trace"],
         )

@@ -111,9 +111,8 @@ def _events(samples: Mapping[str, Floats], rebuilt: Mapping[str, Floats]) -> Fig
         for feature in range(before.shape[-1]):
             panels[f"{name} {feature}"] = (before[..., feature], after[..., feature])
     shown = dict(list(panels.items())[:MOST_AXES])
-    figure, axes = new_figure(
-        "Reconstruction", _fact(samples, rebuilt, is_real), rows=-(-len(shown) // 3), columns=3
-    )
+    fact, rows = _fact(samples, rebuilt, is_real), -(-len(shown) // 3)
+    figure, axes = new_figure("Reconstruction", fact, rows=rows, columns=3, row_in=2.3)
     for each, (words, (before, after)) in zip(axes, shown.items(), strict=False):
         ends = [float(np.nanmin(before)), float(np.nanmax(before))]
         each.plot(ends, ends, color=FURTHER, linewidth=1)

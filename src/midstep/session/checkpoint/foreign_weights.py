@@ -12,6 +12,7 @@ import torch
 
 from midstep.core.errors import FormatError
 from midstep.core.files.storage import storage_error
+from midstep.core.files.untrusted_files import is_plain
 from midstep.session.state.state_tree import UnsavableError, walk
 
 
@@ -38,6 +39,45 @@ def load_foreign(path: str | os.PathLike[str], *, allow_pickle: bool = False) ->
         return _load_weights(file)
     except OSError as error:
         raise storage_error(file, "read", error) from error
+
+
+ORIGINAL_FILES = ("best_val.pt", "model.pt", "last.pt")
+"""Checkpoints of runs in the original layout, in the run directory or in its `checkpoints`."""
+
+
+def list_original(run_dir: str | os.PathLike[str]) -> dict[str, Path]:
+    """The checkpoints of a run in the original layout, by name: best_val, model, last.
+
+    >>> import tempfile
+    >>> run_dir = Path(tempfile.mkdtemp())
+    >>> torch.save({"weight": torch.ones(2)}, run_dir / "last.pt")
+    >>> [path.name for path in list_original(run_dir).values()]
+    ['last.pt']
+    """
+    folders = (Path(run_dir), Path(run_dir) / "checkpoints")
+    return {
+        name.removesuffix(".pt"): folder / name
+        for name in ORIGINAL_FILES
+        for folder in reversed(folders)
+        if is_plain(folder / name)
+    }
+
+
+def load_original(run_dir: str | os.PathLike[str], name: str = "best_val") -> Any:
+    """A checkpoint of a run in the original layout, read with `weights_only`.
+
+    Args:
+        run_dir: the run directory.
+        name: best_val, model or last.
+
+    Raises:
+        FormatError: the run has no such file, or it holds more than tensors and plain values.
+    """
+    known = list_original(run_dir)
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise FormatError(f"{run_dir} has no checkpoint {name}.pt; it has: {there}")
+    return load_foreign(known[name])
 
 
 def _load_safetensors(file: Path) -> dict[str, torch.Tensor]:
