@@ -434,7 +434,6 @@ class LoopPort:
             self._accumulation.step_ended(window.count, self.refusals.report)
         mark = self._mark(window, loss, is_repeated=is_repeated)
         if engine is not None and replay is not None and is_repeated:
-            # The boundary has not counted the repeated step yet.
             self._accumulation.begin(self._epochs.usual_batches(engine.state.step))
             if not replay.step_repeated(mark):
                 return

@@ -92,7 +92,10 @@ class EpochLoop:
             self._describe_total()
 
     def usual_batches(self, step: int) -> int:
-        """Micro-batches of a step, by those of this epoch up to `step`."""
+        """Micro-batches of a step, by those of this epoch up to `step`.
+
+        Not up to the boundary's count: it does not count a repeated step.
+        """
         return self.progress.batches_of_step(step)
 
     def add_metrics(self, values: Mapping[str, Any]) -> None:
