@@ -162,7 +162,7 @@ class LoopReplay:
             self._controller.boundary.move_to(self._state.step)
             return False
         self.is_active = False
-        self._controller.status.describe(phase=None)
+        self._controller.status.describe(phase=None, **self._state.parts.describe_rate())
         return True
 
     def forget_before(self, step: int) -> None:

@@ -172,7 +172,7 @@ def test_nothing_is_done_while_a_graph_is_captured(monkeypatch):
     steps.optimizer_made(optimizer)  # would fail: this is no optimizer
     steps.before_batch()
     assert not steps.backward_begins(None, None)
-    steps.before_step(optimizer)
+    steps.before_step(optimizer, (optimizer,), {})
     steps.after_step(optimizer)
     assert steps.optimizer_steps == 0
     assert not steps.is_off

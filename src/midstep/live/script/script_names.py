@@ -121,6 +121,15 @@ class ScriptNames:
         loader = self.loader()
         return None if loader is None else self._name_of(loader)
 
+    def scheduler_names(self) -> list[str]:
+        """The names of the learning-rate schedulers."""
+        from torch.optim.lr_scheduler import LRScheduler
+
+        names = {
+            id(each): name for name, each in self.values[::-1] if isinstance(each, LRScheduler)
+        }
+        return sorted(names.values())
+
     def _name_of(self, wanted: object) -> str | None:
         return next((name for name, value in self.values if value is wanted), None)
 

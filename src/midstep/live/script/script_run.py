@@ -100,7 +100,9 @@ class ScriptRun:
             self._only_look(group)
         elif self._command.starts_paused:
             self.controller.pause()
-        for words in attach_hint(self._command.target, names, self.roots, optimizer):
+        others = [each for each in optimizers if each is not optimizer]
+        given = self._command.target, names, self.roots, self._tensors, [optimizer, *others]
+        for words in attach_hint(*given):
             print_notice(words)
         return True
 
@@ -167,9 +169,8 @@ class ScriptRun:
         self._name(optimizer, names)
         parameters = parameters_of([optimizer, *optimizers])
         self.roots = names.roots(parameters)
-        self._model = as_one_module(
-            self.roots, names.tensor_names(not_owned(parameters, self.roots))
-        )
+        self._tensors = names.tensor_names(not_owned(parameters, self.roots))
+        self._model = as_one_module(self.roots, self._tensors)
 
     def _name(self, optimizer: Optimizer, names: ScriptNames) -> None:
         name = names.optimizer_name(optimizer) or "optimizer"
@@ -246,15 +247,17 @@ class ScriptRun:
         self._metrics.step_begins()
         return self.controller.boundary.enter()
 
-    def before_step(self, optimizer: Optimizer, window: StepWindow) -> None:
-        """An optimizer begins its step."""
+    def before_step(
+        self, optimizer: Optimizer, window: StepWindow, *, has_closure: bool = False
+    ) -> None:
+        """An optimizer begins its step; with a closure its gradients come inside of it."""
         window.rates[id(optimizer)] = used_rate(optimizer)
         if optimizer is self._main and (self._metrics.measuring or self._metrics.wants_norm):
-            self._metrics.before_step()
+            self._metrics.before_step(has_closure=has_closure)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer has made its step."""
-        if optimizer is self._main and self._metrics.measuring:
+        if optimizer is self._main and (self._metrics.measuring or self._metrics.wants_norm):
             self._metrics.after_step()
 
     def step_begins(self) -> None:

@@ -11,13 +11,14 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
+from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
 from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
@@ -98,8 +99,8 @@ class ScriptSteps:
             for module in names.roots(parameters_of([optimizer])).values():
                 self._hooks.watch(module)
 
-    def before_step(self, optimizer: Optimizer) -> None:
-        """An optimizer begins a step."""
+    def before_step(self, optimizer: Optimizer, args: Sequence[Any], kwargs: Any) -> None:
+        """An optimizer begins a step, with these arguments."""
         if not self._is_watching() or self._in_step not in (None, optimizer):
             return
         self.optimizer_steps += 1
@@ -116,7 +117,7 @@ class ScriptSteps:
             self._end_step()
         else:
             self._begin_next(by_batch=False)
-        self._guard.run(self._prepare_step, optimizer)
+        self._guard.run(self._prepare_step, optimizer, has_closure(args, kwargs))
 
     def _open(self, optimizer: Optimizer) -> None:
         group = RankGroup.find()
@@ -170,12 +171,12 @@ class ScriptSteps:
             run.join(optimizer, names)
         self._watch_again(run)
 
-    def _prepare_step(self, optimizer: Optimizer) -> None:
+    def _prepare_step(self, optimizer: Optimizer, takes_closure: bool) -> None:
         run = self.run
         if run is None:
             return
         self._in_step, self._had_loss = optimizer, bool(self._next.losses)
-        run.before_step(optimizer, self._window)
+        run.before_step(optimizer, self._window, has_closure=takes_closure)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """An optimizer has made its step."""

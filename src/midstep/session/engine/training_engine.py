@@ -413,7 +413,9 @@ class TrainingEngine:
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
         self._checkpointed = None
         self._controller.boundary.move_to(state.step)
-        self._controller.status.describe(epoch=state.epoch, timeline=state.timeline)
+        self._controller.status.describe(
+            epoch=state.epoch, timeline=state.timeline, **state.parts.describe_rate()
+        )
         self._record_request(
             kind="rewind",
             cause=cause,

@@ -21,5 +21,7 @@ def closure():
 
 for _step in range(3):
     loss = optimizer.step(closure)
-    known.step(seq.parameters(), loss=loss, batch=(inputs,), lr=0.5)
+    gradients = [each.grad for each in seq.parameters()]  # of the last run of the closure
+    norm = torch.nn.utils.get_total_norm(gradients).item()
+    known.step(seq.parameters(), loss=loss, batch=(inputs,), lr=0.5, grad_norm=norm)
 known.write(layers=["weight", "bias"])

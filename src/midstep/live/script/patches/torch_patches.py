@@ -41,9 +41,9 @@ def _watch_optimizers(watched: WatchedScript, torch: Any) -> None:
 
         return zero_grad
 
-    def before(optimizer: Any, _arguments: Any, _named: Any) -> None:
+    def before(optimizer: Any, arguments: Any, named: Any) -> None:
         if (steps := watched.steps) is not None:
-            steps.before_step(optimizer)
+            steps.before_step(optimizer, arguments, named)
 
     def after(optimizer: Any, _arguments: Any, _named: Any) -> None:
         if (steps := watched.steps) is not None:
