@@ -61,6 +61,10 @@ class StepBoundary:
             self._state.step_scalars.update(values)
             self._state.loss = values.get("loss", self._state.loss)
 
+    def note_samples(self, samples: int) -> None:
+        """Note how many samples the step in progress has; 0 if unknown. For breakpoints."""
+        self._state.step_samples = samples
+
     def log_outside_step(self, values: Mapping[str, Any]) -> None:
         """Add scalars of something that is finished, such as a validation: for breakpoints.
 
@@ -73,6 +77,8 @@ class StepBoundary:
         """End a step, run the queued commands, park if paused. False once the run is stopped."""
         # 0.14 µs a step with nothing to do. A call or a lock here would double that.
         state = self._state
+        if state.end_listeners and state.boundary_has_work:
+            state.call_end_listeners()  # before the count: what they add belongs to this step
         state.step_index = state.finished_steps = state.step_index + 1
         return self._end_step() if state.boundary_has_work else True
 
@@ -116,6 +122,12 @@ class StepBoundary:
             state.watches.forget_after(step)
             self._weight_changes.forget_after(step)
             state.wake()
+
+    def show_loss(self, loss: Any) -> None:
+        """Show this loss as that of the last finished step, after the run was taken to it."""
+        state = self._state
+        state.loss = loss
+        state.loss_readout.read_now(loss)
 
     def hold(self, reason: str, until: Callable[[], bool]) -> None:
         """Park at the next boundary because of `reason`; continue when `until()` is true."""

@@ -38,6 +38,11 @@ def _without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
 class ControlState:
     """The state of a controller. Every change happens under `lock`, unless said otherwise."""
 
+    step_samples: int = 0
+    """How many samples the step in progress has; 0 if unknown."""
+    end_listeners: tuple[Callable[[], None], ...] = ()
+    """Called by the training thread when a step ends."""
+
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self.clock = clock
         self.lock = threading.Lock()
@@ -172,6 +177,16 @@ class ControlState:
                 log.exception("a step listener raised and is off; training continues")
                 self.step_listeners = _without(self.step_listeners, listener)
 
+    def call_end_listeners(self) -> None:
+        """Call who adds something to the step that ends. On the training thread."""
+        for listener in self.end_listeners:
+            try:
+                listener()
+            except Exception:
+                # As above.
+                log.exception("a listener raised at the end of a step and is off")
+                self.end_listeners = _without(self.end_listeners, listener)
+
     # -- sinks: called without the lock -----------------------------------------------------------
 
     def send_intervention(self, **fields: Any) -> None:
@@ -277,5 +292,21 @@ class Sinks:
         def remove() -> None:
             with state.lock:
                 state.step_listeners = _without(state.step_listeners, listener)
+
+        return remove
+
+    def on_step_end(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when an observed step ends.
+
+        It is called before watches and breakpoints read the step, so that it can add step data.
+        Returns a function that removes the listener.
+        """
+        state = self._state
+        with state.lock:
+            state.end_listeners = (*state.end_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.end_listeners = _without(state.end_listeners, listener)
 
         return remove

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from midstep.control import DebugController
     from midstep.data.order.order_strategy import OrderPolicy
+    from midstep.facts.index.labels import Labels
     from midstep.session import OnError
     from midstep.session.config import Resume
 
@@ -34,6 +35,9 @@ def attach(
     loss_fn: Any = None,
     extra_state: Mapping[str, Any] | None = None,
     config: Any = None,
+    tags: Sequence[str] = (),
+    notes: str = "",
+    git_diff: bool = True,
     total_steps: int | None = None,
     mirror: Sequence[str] = (),
     name: str | None = None,
@@ -73,7 +77,12 @@ def attach(
             anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
             `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
         config: settings of the training for the record, such as `vars(args)`: a dict, Namespace,
-            dataclass or OmegaConf config. Nothing is read from it.
+            dataclass or OmegaConf config. Nothing is read from it. Texts whose name says that they
+            are secret, such as `api_key`, are masked.
+        tags: of the run, to find it again; they can be changed later.
+        notes: about the run, in words; as `tags`.
+        git_diff: keep how the tracked files of the git repository differ from the commit, in a file
+            of the run directory that only you can read (at most 1 MiB).
         total_steps: of the training, for the progress shown, where the loop cannot know.
         mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
@@ -122,6 +131,7 @@ def attach(
         extra_state=ExtraState(extra_state),
     )
     _check_total(total_steps)
+    labels = _make_labels(tags, notes)
     settings = SessionConfig(
         run_name=run_name,
         save_dir=save_dir,
@@ -138,6 +148,8 @@ def attach(
         parts,
         settings,
         given_config=config,
+        labels=labels,
+        git_diff=git_diff,
         total_steps=total_steps,
         mode=current_mode(),
         mirror=mirror,
@@ -148,6 +160,16 @@ def attach(
         controller=controller,
         start_paused=start_paused,
     )
+
+
+def _make_labels(tags: Sequence[str], notes: str) -> Labels:
+    from midstep.facts.index.labels import Labels
+
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+        raise ConfigError(f'tags must be a list of texts, got {tags!r}; write tags=["{tags}"]')
+    if not isinstance(notes, str):
+        raise ConfigError(f"notes must be a text, got {type(notes).__name__}")
+    return Labels(tags=tuple(tags), note=notes)
 
 
 def _check_total(total_steps: int | None) -> None:

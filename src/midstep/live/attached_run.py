@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from midstep.facts import FactsWriter, Lease
+    from midstep.facts.index.labels import Labels
     from midstep.live.mode import Mode
     from midstep.session import OnError
     from midstep.session.config import SessionConfig
@@ -45,6 +46,8 @@ class AttachedRun:
         parts: what is trained; released when the run ends.
         config: order, checkpoints and resume.
         given_config: the user's settings, for the header.
+        labels: tags and note of the run; those that it has already stay.
+        git_diff: whether to keep the diff of the git repository.
         total_steps: of the training, if the user knows it.
         mode: see `midstep.live.mode`.
         mirror: trackers of the script whose scalars are recorded too.
@@ -62,6 +65,8 @@ class AttachedRun:
         config: SessionConfig,
         *,
         given_config: Any = None,
+        labels: Labels | None = None,
+        git_diff: bool = True,
         total_steps: int | None = None,
         mode: Mode,
         mirror: Sequence[str],
@@ -82,6 +87,7 @@ class AttachedRun:
         self._total_steps = total_steps
         # Before anything is opened, so that settings of a wrong kind are refused first.
         self._header = header_config(parts, given_config)
+        self._labels, self._git_diff = labels, git_diff
         self._kept = KeptVariables()
         self._serve, self._port = serve and mode == "live", port
         self._start_paused = start_paused
@@ -185,9 +191,10 @@ class AttachedRun:
         loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
         saved = SavedTraining(parts, loader, self._config, self._report_inexact)
         run = self._run = undo.enter_context(self._open_run(parts))
+        self._record_environment(run)
         loop = self._loop = LoopPort(run, parts, loader.order, self._total_steps)
         undo.callback(loop.detach)
-        run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizer)
+        run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizers)
         undo.enter_context(loader.patch)
         loader.listen(loop)
         notices = saved.open_engine(undo, run, loop, self._inexact)
@@ -213,7 +220,7 @@ class AttachedRun:
         print_notice(f"run {_relative(run.dir)}")
         if saved.resume_point is not None:
             snapshot = saved.resume_point.snapshot
-            print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
+            print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch + 1}")
         for words in notices:
             print_notice(words)
 
@@ -242,6 +249,20 @@ class AttachedRun:
             on_error=self._on_error,
             existing="refuse" if self._config.resume == "never" else "continue",
         )
+
+    def _record_environment(self, run: Run) -> None:
+        """Write tags, note, packages and git diff into the run directory."""
+        from midstep.facts.index.labels import Labels, read_labels, write_labels
+        from midstep.session.environment_files import write_environment
+
+        write_environment(run.dir, run.attempt, Path.cwd(), git_diff=self._git_diff)
+        # What was put on the run later, on the page or in the terminal, is not replaced.
+        if (
+            self._labels is not None
+            and self._labels != Labels()
+            and read_labels(run.dir) == Labels()
+        ):
+            write_labels(run.dir, tags=self._labels.tags, note=self._labels.note)
 
     def _reserve_page(self, undo: ExitStack) -> Page | None:
         """Open the page before a run directory is made, so that a refusal leaves no directory."""
@@ -312,7 +333,8 @@ class AttachedRun:
     def log(self, **scalars: Any) -> None:
         """Log scalars of the running step, or, between epochs, of the finished one.
 
-        Numbers, or tensors of one element: for charts, breakpoints and the facts.
+        Numbers, or tensors of one element: for charts, breakpoints and the facts. Anything else is
+        not recorded, and a line in the terminal says so once for each name.
         """
         loop = self._begun()
         if loop is not None:

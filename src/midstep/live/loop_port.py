@@ -437,8 +437,8 @@ class LoopPort:
             self._accumulation.begin(self._epochs.usual_batches(engine.state.step))
             if not replay.step_repeated(mark):
                 return
-            # The batch that the boundary shows, without a report.
-            self._guard.run(self._hold_window, window)
+            self._guard.run(self._hold_window, window)  # the boundary shows it, without a report
+            self._reporter.show_repeated(loss)
         else:
             self._report_guarded(window, loss, mark)
             if engine is not None and replay is not None:

@@ -26,7 +26,7 @@ from midstep.facts import FactsWriter, Lease, LoopProgress
 from midstep.session.late_parameters import is_uninitialized
 from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
-from midstep.session.run_header import device_of, process_info
+from midstep.session.run_header import device_of, mask_secrets, process_info
 from midstep.session.sigchld_guard import sigchld_ignored
 from midstep.session.step_report import as_scalars, earlier_commands
 
@@ -140,7 +140,7 @@ class Run:
             self.facts.event(
                 Moment.START,
                 name=self.name,
-                config=dict(config or {}),
+                config=mask_secrets(dict(config or {})),
                 seed=seed,
                 device=device_of(model),
                 data_fingerprint=None if data_fingerprint is None else dict(data_fingerprint),
@@ -241,7 +241,7 @@ class Run:
         Args:
             *hooks: each with its own key; a hook with the same key is replaced.
             model: the module in training. Needed once; `attach` and `Session` give theirs.
-            optimizer: gradients and updates are read at its steps.
+            optimizer: gradients and updates are read at its steps; a list if there are several.
         """
         manager = self._hook_manager
         if manager is None or model is not None:

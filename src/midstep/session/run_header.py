@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,20 @@ def names_a_secret(name: str) -> bool:
     (True, False)
     """
     return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
+
+
+def mask_secrets(settings: Any, name: str = "") -> Any:
+    """Settings with `***` for each text whose key, or the key above it, names a secret.
+
+    >>> mask_secrets({"lr": 0.1, "wandb": {"api_key": "abc"}, "pad_token": 0})
+    {'lr': 0.1, 'wandb': {'api_key': '***'}, 'pad_token': 0}
+    """
+    if isinstance(settings, Mapping):
+        above = name if names_a_secret(name) else None
+        return {key: mask_secrets(each, above or str(key)) for key, each in settings.items()}
+    if isinstance(settings, list | tuple):
+        return [mask_secrets(each, name) for each in settings]
+    return MASK if isinstance(settings, str | bytes) and names_a_secret(name) else settings
 
 
 def versions() -> dict[str, str | None]:

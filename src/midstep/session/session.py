@@ -306,7 +306,7 @@ class Session:
             run, state, TrainerReplay(trainer), on_fault="raise", meeting=meeting
         )
         undo.callback(engine.close)
-        run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizer)
+        run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizers)
         undo.callback(SessionCommands(run, trainer.parts, engine).register())
         undo.callback(AdvancingCommands(engine, trainer, first, self.test).register())
         undo.callback(register_influence(self.controller, self._influence_source()))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.moments import Moment
-from midstep.data.batch_structure import join, labels_of
+from midstep.data.batch_structure import count_samples, join, labels_of
 from midstep.facts import FactsReader
 from midstep.facts.format.step_frames import IDS_CHECKSUM, WEIGHTS_CHECKSUM
 from midstep.session.state.epoch_progress import EpochMeter
@@ -84,6 +84,11 @@ def _labels(batches: Sequence[Any]) -> Any:
     return labels_of(join(batches))
 
 
+def _samples_of(batches: Sequence[Any]) -> int:
+    """The samples of a batch without ids; 0 if unknown, as of several micro-batches."""
+    return count_samples(batches[0]) or 0 if len(batches) == 1 else 0
+
+
 class StepReporter:
     """Reports finished steps and epochs: to the boundary, to the captures, and to the facts.
 
@@ -133,6 +138,7 @@ class StepReporter:
         if mark is not None:
             self._add_mark(step, mark, values)
         values.update(scalars)
+        self._boundary.note_samples(samples or _samples_of(batches))
         self._boundary.log(values)
         self._describe(epoch)
         if batches:
@@ -183,6 +189,11 @@ class StepReporter:
         self._captures.capture(
             batch, loss, labels=labels, sample_ids=sample_ids, losses=losses, kept=True
         )
+
+    def show_repeated(self, loss: Any) -> None:
+        """Show loss and learning rate of a step that was made again; its record exists already."""
+        self._boundary.show_loss(loss)
+        self._run.controller.status.describe(lr=self._metrics.rate())
 
     def hold_failed_batch(
         self,

@@ -65,7 +65,7 @@ def _format_progress(state: Mapping[str, Any]) -> list[str]:
     words = []
     if state.get("epoch") is not None:
         total = state.get("total_epochs")
-        words.append(f"epoch {state['epoch']:,}" + (f" of {total:,}" if total else ""))
+        words.append(f"epoch {state['epoch'] + 1:,}" + (f" of {total:,}" if total else ""))
     if isinstance(state.get("lr"), int | float):
         words.append(f"lr {format_number(float(state['lr']))}")
     return words

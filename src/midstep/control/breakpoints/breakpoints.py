@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from midstep.control.breakpoints.conditions import Condition, Hit, LossZ, StepView, make_condition
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
+from midstep.control.breakpoints.rolling_statistics import UsualBatch
 from midstep.control.breakpoints.rule import Rule
 from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids, is_on_device
 from midstep.control.command_record import Command
@@ -102,6 +103,7 @@ class Breakpoints:
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
+        self._usual_batch = UsualBatch()
         self._by_id: dict[int, Breakpoint] = {}
         self._next_id = 1
         self.armed: tuple[Breakpoint, ...] = ()
@@ -271,12 +273,15 @@ class Breakpoints:
         read = {name: known[name] for name in self.scalar_names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
         batch = state.captures.batch_of(state.finished_steps - 1)
+        # Between two steps no batch was trained on.
+        samples = state.step_samples if scalars is None else 0
         return StepView(
             step=state.finished_steps,
             scalars={name: value for name, value in floats.items() if value is not None},
             sample_ids=as_ids(batch.sample_ids) if batch and self._needs_sample_ids else None,
             on_device=frozenset(name for name, value in read.items() if is_on_device(value)),
             layers=state.layer_report,
+            is_small_batch=self._usual_batch.is_smaller(samples),
         )
 
     def record_hits(self, hits: list[tuple[Breakpoint, Hit]]) -> None:

@@ -42,6 +42,8 @@ class StepView:
     """Scalars that were copied from a GPU."""
     layers: LayerReport | None = None
     """What was measured inside the model, if a condition needs it in this step."""
+    is_small_batch: bool = False
+    """Whether it has fewer samples than usual, as the last one of an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +203,7 @@ class LossZ(Condition):
         """The hit, or None."""
         loss = view.scalars.get("loss")
         # NaN would make the mean NaN for a whole window; `LossNonFinite` finds it.
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not math.isfinite(loss) or view.is_small_batch:
             return None
         # Read before the push: an outlier must not raise the mean that it is compared with.
         mean, std, count = self.spread.mean, self.spread.std, len(self.spread)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 
 LARGEST = 1e150
 """Larger values are clipped to this, because their squares would overflow."""
@@ -80,3 +80,32 @@ class RollingSpread:
         if not count:
             return 0.0
         return math.sqrt(max(0.0, self._squares / count - (self._sum / count) ** 2))
+
+
+class UsualBatch:
+    """Notices a batch that is smaller than usual, such as the last one of an epoch.
+
+    A size is usual if more than half of the last 64 batches have it, so that a loader whose batches
+    always differ in size has no small ones.
+
+    >>> usual = UsualBatch()
+    >>> [usual.is_smaller(samples) for samples in (128, 128, 128, 3, 128)]
+    [False, False, False, True, False]
+    """
+
+    def __init__(self) -> None:
+        self._sizes: deque[int] = deque(maxlen=64)
+        self._counts: Counter[int] = Counter()
+
+    def is_smaller(self, samples: int) -> bool:
+        """Whether a batch of so many samples is smaller than usual; 0 for an unknown number."""
+        if not samples:
+            return False
+        if len(self._sizes) == self._sizes.maxlen:
+            self._counts[self._sizes[0]] -= 1
+        self._sizes.append(samples)
+        self._counts[samples] += 1
+        if self._counts[samples] * 2 > len(self._sizes):  # nearly always
+            return False
+        usual, count = self._counts.most_common(1)[0]
+        return count * 2 > len(self._sizes) and samples < usual

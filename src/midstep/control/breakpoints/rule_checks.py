@@ -50,7 +50,7 @@ class LossPlateauCheck:
     def check(self, view: StepView) -> list[Finding]:
         """One finding when the loss stops falling; the next one only after it fell again."""
         loss = view.scalars.get("loss")
-        if loss is None or not math.isfinite(loss):
+        if loss is None or not math.isfinite(loss) or view.is_small_batch:
             return []
         self._losses.append(loss)
         self._until_check -= 1
@@ -257,6 +257,8 @@ class ExplodingGradientsCheck:
 
     def check(self, view: StepView) -> list[Finding]:
         """New findings, the largest first."""
+        if view.is_small_batch:
+            return []  # its gradients vary more than those of the steps it would be compared with
         findings = []
         layers = 1 if view.layers is None else max(1, len(view.layers.parameters))
         self._history_length = max(MIN_HISTORY, min(self._window, MAX_KEPT_GRADIENTS // layers))

@@ -39,6 +39,7 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("checkpoint", r"best_val|last|model"),
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
     ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
+    ("artifact", r"artifacts/(?:git-diff(?:\.\d+)?\.patch|packages(?:\.\d+)?\.txt)"),
 )
 _ORIGINAL_WEIGHTS = re.compile(r"(?:checkpoints/)?(?:model|best_val|last)\.pt")
 """Checkpoints of the original layout. Another program wrote them, so they are not deleted."""

@@ -139,8 +139,7 @@ class FactsReader:
 
         Args:
             names: which series; by default all.
-            timeline: the series as they were in that timeline; by default, the row of the highest
-                timeline counts for each step.
+            timeline: the series as they were in that timeline; the present one by default.
         """
         self._store.refresh()
         wanted = self._store.names if names is None else list(names)

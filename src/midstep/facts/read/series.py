@@ -16,7 +16,7 @@ from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.facts.read.fact_files import FactsFiles
 from midstep.facts.read.row_table import Floats, Integers, Points, RowTable
 from midstep.facts.read.step_columns import LONG_RUN, RowGroup
-from midstep.facts.read.timelines import TimelinePath
+from midstep.facts.read.timelines import CurrentTimeline, TimelinePath
 
 ALL_POINTS = 2**62
 """As `points`: never downsample."""
@@ -95,12 +95,13 @@ class SeriesStore:
         """Every row, if a part was requested that is not kept; until `forget_rows`."""
         self._tables: dict[tuple[str, ...], RowTable] = {}
         self._by_name: dict[str, list[RowTable]] = {}
-        self._merged: dict[str, tuple[int, Points]] = {}
+        self._merged: dict[str, tuple[int, TimelinePath | None, Points]] = {}
+        self._current = CurrentTimeline(run_dir)
         self._lock = threading.Lock()
         self.seq = 0
         """The number of the last row that was read."""
         self.timeline = 0
-        """The highest timeline of the rows."""
+        """The present timeline, which may have no row yet."""
 
     @property
     def names(self) -> list[str]:
@@ -126,6 +127,9 @@ class SeriesStore:
             for file in self._files.changed_steps():
                 for group in file.groups():
                     self._take(group)
+            # After the rows: a rewind is recorded before the first row that follows it.
+            self._current.refresh()
+            self.timeline = max(self.timeline, self._current.number)
             return self.seq != before
 
     def _take(self, group: RowGroup) -> None:
@@ -160,8 +164,9 @@ class SeriesStore:
     ) -> Series:
         """One series between two steps (`stop` excluded), in at most `points` points.
 
-        For each step the row of the highest timeline counts, and of these the last written. With
-        a `path` only rows on that path count: the series as it was in that timeline.
+        Rows that the run took back by going to an earlier step do not count. With a `path` only
+        rows on that path count: the series as it was in that timeline. Of several rows of a step
+        the one of the highest timeline counts, and of these the last written.
         """
         if points < 1:
             raise ConfigError(f"points must be at least 1, got {points}")
@@ -175,6 +180,7 @@ class SeriesStore:
         last = len(step) if stop is None else int(np.searchsorted(step, stop))
         if has_all:
             return downsample(step[first:last], value[first:last], points)
+        # Rows of earlier timelines are not kept once a later one has the same steps.
         if (first, last) != (0, len(step)) or points > len(step) // 2 or path is not None:
             disk = self._rows_from_disk()
             return disk.series(name, start=start, stop=stop, points=points, path=path)
@@ -206,13 +212,14 @@ class SeriesStore:
         tables = self._by_name[name]
         if path is not None:  # requested seldom, so it is not cached
             return _merge(name, tables, path)
-        if len(tables) == 1 and tables[0].is_rising:  # nearly always: nothing to sort or copy
-            return tables[0].points(name)
+        current = self._current.path
+        if current is None and len(tables) == 1 and tables[0].is_rising:
+            return tables[0].points(name)  # nearly always: nothing to sort or copy
         size = sum(table.size for table in tables)
         cached = self._merged.get(name)
-        if cached is None or cached[0] != size:
-            cached = self._merged[name] = (size, _merge(name, tables))
-        return cached[1]
+        if cached is None or cached[0] != size or cached[1] is not current:
+            cached = self._merged[name] = (size, current, _merge(name, tables, current))
+        return cached[2]
 
 
 def _merge(name: str, tables: list[RowTable], path: TimelinePath | None = None) -> Points:

@@ -1,16 +1,20 @@
 """Timelines: every rewind of a run begins a new one.
 
-Rows of the timeline that was left stay in the files. Usually the row of the highest timeline counts
-for each step. A `TimelinePath` selects the rows of one timeline, as the run was then.
+Rows of the timeline that was left stay in the files. A `TimelinePath` selects the rows of one
+timeline, as the run was then; usually those of the present timeline count, see `CurrentTimeline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from midstep.core.moments import Moment
+from midstep.facts.format.event_lines import SCHEMA_VERSION
+from midstep.facts.format.paths import events_path
+from midstep.facts.format.scanners import EventsScanner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,3 +74,42 @@ def path_of(timeline: int, rewinds: Iterable[Rewind]) -> TimelinePath:
         at = rewind.parent
         limits[at] = last
     return TimelinePath(limits=limits)
+
+
+class CurrentTimeline:
+    """Follows the rewinds in the events of a run, and knows which rows count now.
+
+    Args:
+        run_dir: the run directory.
+    """
+
+    def __init__(self, run_dir: str | Path) -> None:
+        self._events = events_path(run_dir, 0, 0)  # only rank 0 records rewinds
+        self._scanner = EventsScanner(self._events)
+        self._file: int | None = None
+        self._rewinds: dict[int, Rewind] = {}
+        self.path: TimelinePath | None = None
+        """The path to the present timeline; None before the first rewind."""
+
+    @property
+    def number(self) -> int:
+        """The present timeline, which may have no row yet."""
+        return max(self._rewinds, default=0)
+
+    def refresh(self) -> None:
+        """Read the events that were written since the last call."""
+        try:
+            file = self._events.lstat()
+        except OSError:
+            return  # no event was written yet
+        if file.st_ino != self._file or file.st_size < self._scanner.offset:
+            self._file, self._scanner = file.st_ino, EventsScanner(self._events)
+        before = self.number
+        records = [
+            line.record()
+            for line in self._scanner.read()
+            if b'"rewind"' in line.raw and line.version == SCHEMA_VERSION
+        ]
+        self._rewinds |= {each.timeline: each for each in find_rewinds(records)}
+        if self.number != before:
+            self.path = path_of(self.number, self._rewinds.values())

@@ -43,8 +43,7 @@ class WideTable:
     Args:
         run_dir: the run directory.
         names: which series, in this order; by default all.
-        timeline: the run as it was in that timeline; by default, the row of the highest timeline
-            counts for each step.
+        timeline: the run as it was in that timeline; the present one by default.
 
     >>> import tempfile
     >>> from midstep.facts import FactsWriter

@@ -16,6 +16,7 @@ from typing import Any
 from midstep.core.errors import ConfigError, RunHeldError, StorageError
 from midstep.core.ids import new_run_id
 from midstep.core.moments import LIFECYCLE, Moment
+from midstep.core.standard_streams import print_notice
 from midstep.facts.format.event_lines import encode_fields
 from midstep.facts.format.paths import ensure_facts_dir
 from midstep.facts.format.step_frames import FileHeader
@@ -179,6 +180,10 @@ class FactsWriter:
                 self._flush_thread.wake()
 
     def _note_refusal(self, name: str, reason: str) -> None:
+        # Also where the user looks: a value that vanishes would be searched for on the page.
+        print_notice(
+            f"log({name}=…) is not recorded: {reason}; give a number or a tensor of one element"
+        )
         self.event(
             Moment.INTERVENTION, who="system", kind="value_refused", name=name, reason=reason
         )

@@ -413,9 +413,7 @@ class TrainingEngine:
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
         self._checkpointed = None
         self._controller.boundary.move_to(state.step)
-        self._controller.status.describe(
-            epoch=state.epoch, timeline=state.timeline, **state.parts.describe_rate()
-        )
+        self._show_position(is_on_path=cause == "back")
         self._record_request(
             kind="rewind",
             cause=cause,
@@ -427,6 +425,22 @@ class TrainingEngine:
         )
         self._durability.moved(target, cause, source)
         self._name_unsaved()
+
+    def _show_position(self, *, is_on_path: bool) -> None:
+        """Show epoch, rate and loss of the step that the state is at now.
+
+        Args:
+            is_on_path: whether the marks of earlier steps belong to this state; those of another
+                checkpoint do not, so its loss is unknown.
+        """
+        state = self.state
+        self._controller.status.describe(
+            epoch=state.epoch, timeline=state.timeline, **state.parts.describe_rate()
+        )
+        marks = reversed(state.marks) if is_on_path else ()
+        mark = next((mark for at, mark in marks if at == state.step), None)
+        if mark is not None:
+            self._controller.boundary.show_loss(mark.loss)
 
     def not_kept(self) -> dict[str, Any]:
         """A field of a command's result that says why its effect does not survive a kill.

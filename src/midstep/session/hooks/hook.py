@@ -61,10 +61,19 @@ class Hook:
         """Called after one of the modules ran in training; gradients are off here."""
 
     def before_step(self, model: nn.Module) -> None:
-        """Called before the optimizer steps; the gradients are complete."""
+        """Called before the optimizer steps; of several, before the first one steps."""
+
+    def before_optimizer(self, model: nn.Module, held: frozenset[int]) -> None:
+        """Called before each optimizer steps; `held` has the `id` of each of its parameters."""
+
+    def after_optimizer(self, model: nn.Module) -> None:
+        """Called after each optimizer has stepped."""
 
     def after_step(self, model: nn.Module) -> Any:
-        """Called after the optimizer has stepped; returns the data to show, or None."""
+        """Called after the optimizer has stepped; returns the data to show, or None.
+
+        With several optimizers it is called at the end of the step, when all have stepped.
+        """
         return None
 
     def __repr__(self) -> str:

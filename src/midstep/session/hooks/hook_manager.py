@@ -12,9 +12,10 @@ from midstep.core.errors import ConfigError
 from midstep.session.hooks.hook import Hook
 from midstep.session.hooks.installed_hook import InstalledHook
 from midstep.session.hooks.rule_probe import RuleProbe
+from midstep.session.metrics.step_norms import parameter_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch import nn
     from torch.optim import Optimizer
@@ -68,13 +69,13 @@ class HookBudget:
 class HookManager:
     """Puts each hook on a model for the steps that show its data, and measures what rules need.
 
-    In other steps neither the model nor the optimizer has hooks. With several optimizers give the
-    one whose step ends a training step.
+    In other steps neither the model nor an optimizer has hooks.
 
     Args:
         controller: knows which steps are shown, and takes the data of the hooks.
         model: the module in training.
-        optimizer: gradients and updates are read around its step.
+        optimizer: gradients and updates are read around its step; give all of them if there are
+            several, since what another one changes is unknown.
         report_failure: gets key and reason of a hook that raised and was switched off.
     """
 
@@ -82,18 +83,24 @@ class HookManager:
         self,
         controller: DebugController,
         model: nn.Module,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Sequence[Optimizer],
         report_failure: Callable[[str, str], None],
     ) -> None:
-        self._controller, self.model, self._optimizer = controller, model, optimizer
+        self._controller, self.model = controller, model
+        several = isinstance(optimizer, list | tuple)
+        self._optimizers: tuple[Optimizer, ...] = tuple(optimizer) if several else (optimizer,)  # type: ignore[arg-type, assignment]
         self._report_failure = report_failure
         self._budget = HookBudget()
         self._installed: tuple[InstalledHook, ...] = (self._make_rule_probe(),)
         self._active: tuple[InstalledHook, ...] = ()
         """Those that take part in the step in progress."""
         self._handles: list[RemovableHandle] = []
-        """The two hooks on the optimizer, while any hook is active."""
+        """Two hooks on each optimizer, while any hook is active."""
         self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
+        self._unsubscribe_end: Callable[[], None] = lambda: None
+        if len(self._optimizers) > 1:
+            # Which of them steps last is known only when the step has ended.
+            self._unsubscribe_end = controller.sinks.on_step_end(self._deliver)
 
     @property
     def hooks(self) -> list[Hook]:
@@ -132,6 +139,7 @@ class HookManager:
     def close(self) -> None:
         """Remove all hooks; a second call changes nothing."""
         self._unsubscribe()
+        self._unsubscribe_end()
         for each in self._installed:
             each.take_off()
         self._installed = self._active = ()
@@ -140,7 +148,7 @@ class HookManager:
     def _make_rule_probe(self) -> InstalledHook:
         control = self._controller
         return InstalledHook(
-            RuleProbe(lambda: control.breakpoints.measures_due),
+            RuleProbe(lambda: control.breakpoints.measures_due, self._held_parameters),
             is_wanted=lambda: bool(control.breakpoints.measures_due) and not control.is_parked,
             deliver=lambda _hook, report: control.breakpoints.report_layers(report),
             report_failure=self._report_failure,
@@ -172,23 +180,34 @@ class HookManager:
         self._active = tuple(each for each in self._installed if each.begin(self.model))
         self._hook_optimizer()
 
+    def _held_parameters(self) -> frozenset[int]:
+        return frozenset().union(*map(parameter_ids, self._optimizers))
+
     def _hook_optimizer(self) -> None:
-        """Put two hooks on the optimizer if any hook is active, else remove them."""
+        """Put two hooks on each optimizer if any hook is active, else remove them."""
         # Called between two steps, never inside `optimizer.step`, which iterates over its hooks.
         if self._active and not self._handles:
-            self._handles = [
-                self._optimizer.register_step_pre_hook(self._before_optimizer_step),
-                self._optimizer.register_step_post_hook(self._after_optimizer_step),
-            ]
+            for each in self._optimizers:
+                self._handles += [
+                    each.register_step_pre_hook(self._before_optimizer_step),
+                    each.register_step_post_hook(self._after_optimizer_step),
+                ]
         elif self._handles and not self._active:
             for handle in self._handles:
                 handle.remove()
             self._handles = []
 
-    def _before_optimizer_step(self, *_: Any) -> None:
+    def _before_optimizer_step(self, optimizer: Optimizer, *_: Any) -> None:
+        held = parameter_ids(optimizer)
         for each in self._active:
-            each.before(self.model)
+            each.before(self.model, held)
 
     def _after_optimizer_step(self, *_: Any) -> None:
+        for each in self._active:
+            each.after_one(self.model)
+        if len(self._optimizers) == 1:
+            self._deliver()
+
+    def _deliver(self) -> None:
         for each in self._active:
             each.after(self.model)

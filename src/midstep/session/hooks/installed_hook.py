@@ -86,17 +86,25 @@ class InstalledHook:
         self._guarded(self.hook.begin_step, model)
         return True
 
-    def before(self, model: nn.Module) -> None:
-        """Let the hook read the gradients, before the optimizer steps."""
-        # Tested again: the subscription may have ended since the step began.
-        self._has_begun = not self._has_failed and self._is_wanted()
-        if self._has_begun:
+    def before(self, model: nn.Module, held: frozenset[int]) -> None:
+        """Let the hook read the gradients, before an optimizer steps."""
+        if not self._has_begun:
+            # Tested again: the subscription may have ended since the step began.
+            self._has_begun = not self._has_failed and self._is_wanted()
+            if not self._has_begun:
+                self.take_off()
+                return
             self._guarded(self.hook.before_step, model)
-        else:
-            self.take_off()
+        if not self._has_failed:
+            self._guarded(self.hook.before_optimizer, model, held)
+
+    def after_one(self, model: nn.Module) -> None:
+        """Let the hook read the weights, after an optimizer has stepped."""
+        if self._has_begun and not self._has_failed:
+            self._guarded(self.hook.after_optimizer, model)
 
     def after(self, model: nn.Module) -> None:
-        """Deliver the data of the hook, after the optimizer has stepped."""
+        """Deliver the data of the hook, after all optimizers have stepped."""
         if self._has_begun and not self._has_failed:
             self._has_begun = False
             self._guarded(self._finish, model)

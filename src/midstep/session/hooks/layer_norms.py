@@ -9,6 +9,7 @@ from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.panels import Field, Level, Panel, Status
 from midstep.session.hooks.hook import Hook
 from midstep.session.metrics import tensor_norms
+from midstep.session.metrics.step_norms import StepNorms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,9 @@ Quantity = Literal["weight_norm", "grad_norm", "update_norm", "update_ratio"]
 class LayerNorms(Hook):
     """A table: per parameter the norms of weight, gradient and update, and update ÷ weight.
 
-    Gradients are those that the optimizer gets, after clipping. `attach` and `Session` add this
-    hook by themselves.
+    Gradients are those that the optimizer gets, after clipping. The update of a parameter whose
+    optimizer did not step, or is not known, is unknown (NaN). `attach` and `Session` add this hook
+    by themselves.
 
     >>> LayerNorms().key
     'layers'
@@ -53,16 +55,29 @@ class LayerNorms(Hook):
     )
 
     def __init__(self) -> None:
-        self._norms: tensor_norms.ParameterNorms | None = None
+        self._norms: StepNorms | None = None
 
     def before_step(self, model: nn.Module) -> None:
-        """Measure the gradients, and clone the weights for comparison."""
-        self._norms = tensor_norms.ParameterNorms(model.named_parameters())
+        """Begin to measure a step."""
+        self._norms = StepNorms(model.named_parameters())
+
+    def before_optimizer(self, model: nn.Module, held: frozenset[int]) -> None:
+        """Measure the gradients of one optimizer, and clone its weights for comparison."""
+        if self._norms is not None:
+            self._norms.before(held)
+
+    def after_optimizer(self, model: nn.Module) -> None:
+        """Measure what this optimizer has changed."""
+        if self._norms is not None:
+            self._norms.after()
 
     def after_step(self, model: nn.Module) -> Mapping[str, Any] | None:
         """The table. The norms stay on the device; a reader makes the columns from their copy."""
         norms, self._norms = self._norms, None
-        return None if norms is None else self._columns(norms.names, norms.measure())
+        if norms is None:
+            return None
+        measured = norms.measure()
+        return self._columns(norms.names, measured)
 
     def _columns(self, names: list[str], norms: torch.Tensor) -> DeferredColumns:
         return DeferredColumns(tensor_norms.norm_columns, names=names, norms=norms)

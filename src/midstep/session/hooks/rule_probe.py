@@ -25,7 +25,9 @@ from midstep.session.hooks.hook_measures import (
     rows_by_unit,
     saturated_share,
 )
-from midstep.session.metrics import tensor_norms
+from midstep.session.late_parameters import is_uninitialized
+from midstep.session.metrics.step_norms import StepNorms
+from midstep.session.metrics.tensor_norms import norm_columns
 
 MASKS_KEPT = 8
 """A unit is dead if it was zero in this many measurements in a row."""
@@ -39,13 +41,18 @@ class RuleProbe(Hook):
 
     Args:
         due: returns what must be measured in the step in progress.
+        held: returns the `id` of each parameter that a known optimizer holds.
     """
 
     key = "rules"
 
-    def __init__(self, due: Callable[[], frozenset[Measure]]) -> None:
-        self._due = due
-        self._norms: tensor_norms.ParameterNorms | None = None
+    def __init__(
+        self, due: Callable[[], frozenset[Measure]], held: Callable[[], frozenset[int]]
+    ) -> None:
+        self._due, self._held = due, held
+        self._norms: StepNorms | None = None
+        self._sums: dict[str, float] = {}
+        """Of parameters that no known optimizer holds: sums at the last measurement."""
         self._has_gradient: dict[str, bool] = {}
         self._ranges: dict[str, torch.Tensor] = {}
         self._saturated: dict[str, torch.Tensor] = {}
@@ -90,11 +97,26 @@ class RuleProbe(Hook):
         past.append((rows, alive))
 
     def before_step(self, model: nn.Module) -> None:
-        """Measure gradients, and clone the weights if a rule needs updates."""
-        began = time.perf_counter()
+        """Begin to measure a step."""
         named = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
         self._has_gradient = {name: value.grad is not None for name, value in named}
-        self._norms = tensor_norms.ParameterNorms(named, updates="updates" in self._due())
+        self._norms = StepNorms(named, updates="updates" in self._due())
+
+    def before_optimizer(self, model: nn.Module, held: frozenset[int]) -> None:
+        """Measure gradients, and clone the weights if a rule needs updates."""
+        began = time.perf_counter()
+        if self._norms is not None:
+            self._norms.before(held)
+            for name, value in model.named_parameters():
+                if id(value) in held and name in self._has_gradient:
+                    self._has_gradient[name] = value.grad is not None
+        self._cost_s += time.perf_counter() - began
+
+    def after_optimizer(self, model: nn.Module) -> None:
+        """Measure what this optimizer has changed."""
+        began = time.perf_counter()
+        if self._norms is not None:
+            self._norms.after()
         self._cost_s += time.perf_counter() - began
 
     def after_step(self, model: nn.Module) -> LayerReport | None:
@@ -103,7 +125,8 @@ class RuleProbe(Hook):
         self._norms = None
         if norms is None:
             return None
-        parameters = self._read_parameters(model, norms.table())
+        measured = norms.measure()
+        parameters = self._read_parameters(model, norm_columns(norms.names, measured))
         activations = self._read_activations()
         return LayerReport(
             measures=self._due() if self._ranges else self._due() - {"activations"},
@@ -117,9 +140,11 @@ class RuleProbe(Hook):
     ) -> tuple[ParameterReading, ...]:
         names, columns = table["name"], ("weight_norm", "grad_norm", "update_norm")
         weights, gradients, updates = (table[column].tolist() for column in columns)
+        still = self._still_without_optimizer(model) if "updates" in self._due() else frozenset()
         readings = []
         for name, weight, gradient, update in zip(names, weights, gradients, updates, strict=True):
             value = model.get_parameter(name)
+            unknown = 0.0 if name in still else None
             readings.append(
                 ParameterReading(
                     name=name,
@@ -127,10 +152,29 @@ class RuleProbe(Hook):
                     is_matrix=value.dim() >= 2,
                     weight_norm=weight,
                     grad_norm=gradient if self._has_gradient.get(name) else None,
-                    update_norm=None if math.isnan(update) else update,  # not measured
+                    update_norm=unknown if math.isnan(update) else update,
                 )
             )
         return tuple(readings)
+
+    def _still_without_optimizer(self, model: nn.Module) -> frozenset[str]:
+        """Parameters that no known optimizer holds, and that did not change since the last time.
+
+        An optimizer that is not known may change them in steps that are not measured, so their
+        update in this one step says nothing.
+        """
+        held = self._held()
+        sums = {
+            # In double precision: the sum of many weights would hide a small change.
+            name: value.detach().sum(dtype=torch.float64)
+            for name, value in model.named_parameters()
+            if value.requires_grad
+            and id(value) not in held
+            and not is_uninitialized(value)
+            and value.is_floating_point()
+        }
+        earlier, self._sums = self._sums, _to_host(sums)
+        return frozenset(name for name, each in self._sums.items() if earlier.get(name) == each)
 
     def _read_activations(self) -> tuple[ActivationReading, ...]:
         if not self._ranges:
