@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -131,8 +132,13 @@ def _train(composed: ComposedConfig, location: RunLocation, *, paused: bool = Fa
     screen.print_line(f"run   {run.dir}")
     if paused:
         run.controller.pause()
-    with run, serve_on_socket(run), shown_progress(run.controller, screen, lines):
-        result = training.run_to_end(run)
+    try:
+        with run, serve_on_socket(run), shown_progress(run.controller, screen, lines):
+            result = training.run_to_end(run)
+    except KeyboardInterrupt:
+        screen.print_line(f"stopped after {run.step:,} steps", style="bold")
+        _print_resume(screen, run.dir)
+        raise
     _print_end(screen, result)
 
 
@@ -144,4 +150,11 @@ def _print_end(screen: Screen, result: dict[str, Any]) -> None:
         if result[name] is not None
     ]
     screen.print_line(" · ".join(words), style="bold")
-    screen.print_line(f"run   {result['run_dir']}")
+    if result["status"] == "stopped":
+        _print_resume(screen, result["run_dir"])
+    else:
+        screen.print_line(f"run   {result['run_dir']}")
+
+
+def _print_resume(screen: Screen, run_dir: str | Path) -> None:
+    screen.print_line(f"continue with: midstep resume {shlex.quote(str(run_dir))}")
