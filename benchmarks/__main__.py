@@ -15,6 +15,7 @@ from importlib import metadata
 
 PARTS = {
     "captures": "page",
+    "charts": "page",
     "clusters": "data",
     "control": "control",
     "datasets": "data",
@@ -33,6 +34,7 @@ PARTS = {
     "peers": "facts",
     "runs": "facts",
     "runs_page": "page",
+    "script": "session",
     "serve": "server",
     "session": "session",
     "snapshot": "session",

@@ -50,7 +50,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_carries_page_types_and_licence(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for name in ("midstep/py.typed", "midstep/server/static/index.html"):
+    own = ("midstep/py.typed", "midstep/server/static/index.html", "midstep/conf/config.yaml")
+    for name in own:
         assert name in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "dashboard/", "tools/")) for name in names)

@@ -54,13 +54,22 @@ def close_parent() -> None:
 
 
 class WarmProcess:
-    """`midstep ARGUMENTS` in a process of its own; what tests use of `subprocess.Popen`."""
+    """`midstep ARGUMENTS` in a process of its own; what tests use of `subprocess.Popen`.
 
-    def __init__(self, *arguments: str, cwd: Path, env: dict[str, str] | None = None) -> None:
+    With `python` as its program the first argument is a script.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: Path,
+        env: dict[str, str] | None = None,
+        program: str = "midstep",
+    ) -> None:
         if not _parents:
             _parents.append(WarmParent())
         request = {
-            "argv": ["midstep", *arguments],
+            "argv": [program, *arguments],
             "cwd": str(cwd),
             "env": dict(os.environ) if env is None else env,
         }
@@ -126,9 +135,13 @@ class WarmProcess:
 
 
 def run_warm(
-    *arguments: str, cwd: Path, timeout: float, env: dict[str, str] | None = None
+    *arguments: str,
+    cwd: Path,
+    timeout: float,
+    env: dict[str, str] | None = None,
+    program: str = "midstep",
 ) -> subprocess.CompletedProcess[str]:
-    """`midstep ARGUMENTS` to its end."""
-    process = WarmProcess(*arguments, cwd=cwd, env=env)
+    """`midstep ARGUMENTS`, or a script with `python`, to its end."""
+    process = WarmProcess(*arguments, cwd=cwd, env=env, program=program)
     stdout, stderr = process.communicate(timeout)
     return subprocess.CompletedProcess(list(arguments), process.wait(), stdout, stderr)

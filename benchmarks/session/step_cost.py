@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ def step_costs() -> list[Figure]:
         "metrics": lambda: _attached(without=_no_metrics),
         "states to go back to": lambda: _attached(rewind_steps=0),
         "session": _session,
+        "plain indices": _plain_indices,
+        "steps": _stepped,
     }
     torch.set_num_threads(1)
     spent: dict[str, list[float]] = {name: [] for name in loops}
@@ -56,6 +58,12 @@ def step_costs() -> list[Figure]:
             "attach, no viewer, per step", spent["attach"], plain, f"{base}; {', '.join(parts)}"
         ),
         _figure("Session, no viewer, per step", spent["session"], plain, base),
+        _figure(
+            "run.steps without a loader, no viewer, per step",
+            spent["steps"],
+            spent["plain indices"],
+            f"plain step {statistics.median(spent['plain indices']):.0f} µs",
+        ),
     ]
 
 
@@ -110,6 +118,40 @@ def _attached(without: Callable[[AttachedRun], None] | None = None, **settings: 
             without(run)
         spent_us = _epoch(parts, run.log)
     return spent_us  # noqa: RET504 - the block swallows a stop, so it must not return itself
+
+
+def _loop(
+    model: Any,
+    optimizer: Any,
+    indices: Iterable[int],
+    batch: Callable[[Any], Any],
+    log: Callable[..., Any],
+) -> float:
+    """µs a step of a loop that draws its own batches."""
+    begun = 0
+    for index in indices:
+        if index == WARM_UP_STEPS:
+            begun = time.thread_time_ns()
+        loss = _loss(model, batch(torch.randn(1, 4)))
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        log(loss=loss)
+    return (time.thread_time_ns() - begun) / 1000 / STEPS
+
+
+def _plain_indices() -> float:
+    model, optimizer, _ = _parts()
+    indices = range(WARM_UP_STEPS + STEPS)
+    return _loop(model, optimizer, indices, lambda batch: batch, lambda loss: loss.item())
+
+
+def _stepped() -> float:
+    spent_us = 0.0
+    model, optimizer, _ = _parts()
+    with tempfile.TemporaryDirectory() as folder, attach(model, optimizer, save_dir=folder) as run:
+        spent_us = _loop(model, optimizer, run.steps(WARM_UP_STEPS + STEPS), run.batch, run.log)
+    return spent_us  # noqa: RET504 - as above
 
 
 def _no_facts(run: AttachedRun) -> None:

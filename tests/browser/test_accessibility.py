@@ -49,9 +49,10 @@ def test_pages_of_a_run(page: Page, demo: Demo, scheme: Any) -> None:
     expect(page.get_by_role("region", name="Batch").get_by_role("grid")).to_be_visible()
     expect(page.get_by_role("region", name="Metrics")).to_be_visible()
     assert_nothing_serious(page)
-    for tab, region in (("Features", "Cosine similarity"), ("Panels", "Metrics")):
+    shown = {"Charts": "loss", "Features": "Cosine similarity", "Panels": "Metrics"}
+    for tab, region in shown.items():
         page.get_by_role("tab", name=tab).click()
-        expect(page.get_by_role("region", name=region)).to_be_visible()
+        expect(page.get_by_role("region", name=region, exact=True)).to_be_visible()
         assert_nothing_serious(page)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()

@@ -223,7 +223,7 @@ def see_the_run_page(page: Page) -> None:
     for tab, words in (
         ("Events", "Started"),
         ("Files", "facts/events.jsonl"),
-        ("Timelines", "Timeline 0"),
+        ("Timelines", "Timeline 1"),
     ):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel")).to_contain_text(words)

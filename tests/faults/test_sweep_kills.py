@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from midstep.cli.main import main
-from midstep.facts import FactsReader, read_lease
+from midstep.facts import FactsReader
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.loops.sweep.cell_states import Cell, list_cells
 from midstep.loops.sweep.plan import read_plan
@@ -23,7 +23,7 @@ WAIT_S = 240.0
 SMALL = (
     "loop=mlp",
     "data=digits",
-    "trainer.epochs=12",
+    "trainer.epochs=20",
     "trainer.device=cpu",
     "logging.make_plots=false",
     "hydra.job.name=small",
@@ -55,8 +55,8 @@ def wait_until(holds: Callable[[], object]) -> None:
 class Sweep:
     """A sweep of `midstep train -m` in a folder of its own."""
 
-    def __init__(self, outputs: Path, overrides: Sequence[str], total_steps: int) -> None:
-        self.total_steps = total_steps
+    def __init__(self, outputs: Path, overrides: Sequence[str], epochs: int) -> None:
+        self.epochs = epochs
         self.arguments = ["train", "-m", *overrides, "--jobs", "2", "--save-dir"]
         self.arguments += [str(outputs / "runs")]
         self.root = outputs / "multiruns"
@@ -76,17 +76,17 @@ class Sweep:
     def cells(self) -> list[Cell]:
         return list_cells(self.folder, read_plan(self.folder))
 
-    def ended(self) -> list[bool]:
-        """For each run that has begun, whether it has recorded its end."""
-        runs = [FactsReader(path).events() for path in self.root.glob("exp_*/run_*")]
-        return [any(each["moment"] == "on_train_end" for each in events) for events in runs]
+    def moments(self) -> list[list[str]]:
+        """The moments on record of each run that has begun."""
+        runs = [FactsReader(path) for path in self.root.glob("exp_*/run_*")]
+        return [[event["moment"] for event in run.events()] for run in runs]
 
-    def trains(self) -> bool:
-        """Whether a cell is in the middle of its steps."""
-        # A run that has just ended still has its lease.
-        return any(
-            10 < ((read_lease(path) or {}).get("step") or 0) < 0.8 * self.total_steps
-            for path in self.root.glob("exp_*/run_*")
+    def is_in_the_middle(self, finished: int = 0) -> bool:
+        """Whether so many cells are finished, and another one has made a few of its epochs."""
+        moments = self.moments()
+        ended = sum("on_train_end" in each for each in moments)
+        return ended >= finished and any(
+            2 <= each.count("on_epoch_end") <= self.epochs // 2 for each in moments
         )
 
     def pids(self) -> list[int]:
@@ -146,10 +146,10 @@ def test_four_cells_killed_in_the_middle_are_finished_by_the_same_command(
     started: list[tuple[Sweep, subprocess.Popen[bytes]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sweep = Sweep(tmp_path, SMALL, total_steps=120)
+    sweep = Sweep(tmp_path, SMALL, epochs=20)
     parent = sweep.start()
     started.append((sweep, parent))
-    wait_until(sweep.trains)
+    wait_until(sweep.is_in_the_middle)
     sweep.kill_group(parent)
     before = {cell.state for cell in sweep.cells()}
     assert "killed" in before, before
@@ -169,10 +169,10 @@ def test_twenty_seven_cells_killed_in_the_middle_lose_nothing(
     started: list[tuple[Sweep, subprocess.Popen[bytes]]],
     record_property: Callable[[str, object], None],
 ) -> None:
-    sweep = Sweep(tmp_path, TOKENIZERS, total_steps=240)
+    sweep = Sweep(tmp_path, TOKENIZERS, epochs=30)
     parent = sweep.start()
     started.append((sweep, parent))
-    wait_until(lambda: sweep.ended().count(True) >= 12 and sweep.trains())
+    wait_until(lambda: sweep.is_in_the_middle(finished=12))
     sweep.kill_group(parent)
     states = [cell.state for cell in sweep.cells()]
     assert states.count("killed") >= 1

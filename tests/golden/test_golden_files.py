@@ -63,6 +63,19 @@ def reworded(recorded: Any) -> Any:
     return REWORDED.get(recorded, recorded) if isinstance(recorded, str) else recorded
 
 
+RECIPES = "GET /api/v1/recipes"
+
+
+def without_new_recipes(answers: Any, recorded: Any) -> Any:
+    """The answers with those recipes alone that there were; recipes may be added."""
+    if RECIPES not in recorded:
+        return answers
+    names = {recipe["name"] for recipe in recorded[RECIPES]["body"]["recipes"]}
+    body = answers[RECIPES]["body"]
+    old = [recipe for recipe in body["recipes"] if recipe["name"] in names]
+    return {**answers, RECIPES: {**answers[RECIPES], "body": {**body, "recipes": old}}}
+
+
 @pytest.fixture(autouse=True)
 def one_thread():
     """Sums do not depend on the number of cores."""
@@ -211,7 +224,7 @@ def answers(tmp_path_factory, user_folders) -> dict[str, Any]:
 @pytest.mark.parametrize("part", list(golden("answers.json")))
 def test_the_server_answers_as_before_about_stored_runs(answers, part):
     old = reworded(golden("answers.json")[part])
-    assert changes(old, answers[part], tolerance=NEAR_FLOAT32) == []
+    assert changes(old, without_new_recipes(answers[part], old), tolerance=NEAR_FLOAT32) == []
 
 
 def test_every_read_route_of_a_stored_run_was_recorded():

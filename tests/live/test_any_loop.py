@@ -21,8 +21,8 @@ each_script = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.ke
 
 @each_script
 def test_a_loop_of_any_shape_that_is_looked_at_stays_the_same(script, tmp_path):
-    conditions = {name: CONDITIONS[name] for name in ("stepped", "breakpoint")}
-    assert_loop_neutral(script, tmp_path, conditions)
+    names = ("stepped", "breakpoint") if script.name in ("dqn", "ppo") else ("stepped",)
+    assert_loop_neutral(script, tmp_path, {name: CONDITIONS[name] for name in names})
 
 
 @each_script

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from midstep.facts import FactsReader
 from tests.checkers.neutral import wait_until
 from tests.live.resumable import Resumable
@@ -32,11 +34,31 @@ def answer_of_back(training: Resumable, n: int) -> dict[str, Any]:
     return dict(answer)
 
 
-def test_repeated_steps_that_are_the_same_are_exact(tmp_path):
+def test_repeated_steps_that_are_the_same_are_exact(tmp_path, capsys):
     answer = answer_of_back(Resumable(tmp_path), n=2)
+    assert "batch counter" not in capsys.readouterr().err  # this loop has none
     assert (answer["step"], answer["exact"], answer["verdict"]) == (3, True, "exact")
     assert answer["text"].startswith("exact over 3 repeated steps: ids 3, lr 3, loss 3")
     assert answer["first_difference"] is None
+
+
+@pytest.mark.parametrize("repeat", [False, True], ids=["from the ring", "by repeating"])
+def test_going_back_shows_the_rate_of_that_step_again(tmp_path, repeat):
+    training = Resumable(tmp_path)
+    attached = training.attach(start_paused=True)
+    control = attached.controller
+    with in_thread(attached, training.train):
+        wait_until(control, parked_at(0))
+        if repeat:
+            never_due(attached._loop._engine.rewind.ring)
+        control.run_until(step=3)
+        wait_until(control, parked_at(3))
+        ask(control, "set_hparams", lr=0.5)
+        control.step(2)
+        assert wait_until(control, parked_at(5))["lr"] == 0.5
+        ask(control, "back", n=3)
+        state = wait_until(control, parked_at(2))
+        assert state["lr"] == training.optimizer.param_groups[0]["lr"] == 1e-2
 
 
 class Drifting(Resumable):

@@ -224,6 +224,33 @@ def test_step_end_is_a_boundary_of_a_loop_that_cannot_be_a_for(tmp_path):
     assert torch.equal(small.seen[-4], small.seen[2])
 
 
+def test_a_loop_with_step_end_continues_where_its_kept_counter_is(tmp_path):
+    seen: list[list[int]] = []
+
+    def train(stop: int | None) -> torch.Tensor:
+        small = Small()
+        seen.append([])
+        with small.attach(tmp_path, run_name="run", resume="auto", checkpoint_every_steps=1) as run:
+            k = run.keep(done=0)
+            while k.done < 6:
+                k.done += 1
+                seen[-1].append(k.done)
+                run.log(loss=small.step(torch.full((3, 2), float(k.done))))
+                if k.done == stop:
+                    raise KeyboardInterrupt
+                run.step_end()
+        return small.model[0].weight.detach()
+
+    with pytest.raises(KeyboardInterrupt):
+        train(4)
+    last = train(None)
+    whole = Small()
+    for done in range(1, 7):
+        whole.step(torch.full((3, 2), float(done)))
+    assert seen == [[1, 2, 3, 4], [4, 5, 6]]
+    assert torch.equal(last, whole.model[0].weight)
+
+
 def test_step_end_inside_an_iteration_pauses_and_looks_but_saves_nothing(tmp_path):
     small = Small()
     attached = small.attach(tmp_path)

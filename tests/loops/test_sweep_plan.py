@@ -103,6 +103,20 @@ def test_more_values_add_cells_and_keep_the_others() -> None:
     assert len({job.run_dir for job in longer.jobs}) == 8
 
 
+def test_a_cell_whose_config_is_another_one_now_gets_a_new_run_beside_the_old() -> None:
+    plan = plan_of()
+    changed = continue_plan(plan, plan_of(cells={2: {"steps": 40}}))
+    before, after = plan.jobs[2], changed.jobs[2]
+    assert (after.job, after.choices, after.config["steps"]) == (2, before.choices, 40)
+    assert after.replaced_runs == (before.run_dir,)
+    assert after.run_dir != before.run_dir
+    assert [changed.jobs[number] for number in (0, 1, 3)] == [
+        plan.jobs[number] for number in (0, 1, 3)
+    ]
+    again = continue_plan(changed, plan_of(cells={2: {"steps": 40}}))
+    assert again.jobs == changed.jobs
+
+
 def test_the_address_covers_config_data_and_the_named_code_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4007,7 +4007,7 @@ export interface components {
             /** Choices */
             choices: string[];
             /** Default */
-            default: boolean | number | string | number[] | string[] | null;
+            default: boolean | number | string | number[] | string[];
             /** Group */
             group: string;
             /** Is Optional */

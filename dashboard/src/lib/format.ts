@@ -35,9 +35,9 @@ export function formatCount(value: number | null | undefined): string {
   return special(value) ?? trueMinus(writerOf(0).format(Math.round(value)));
 }
 
-/** A mantissa and an exponent: 1.0e−3. */
+/** A mantissa and an exponent: 1.0e−3; without the exponent where that is 0. */
 export function formatExponent(value: number, digits = 1): string {
-  return trueMinus(value.toExponential(digits).replace("e+", "e"));
+  return trueMinus(value.toExponential(digits).replace("e+", "e").replace(/e0$/, ""));
 }
 
 /** A measured value with four significant figures: 0.1005, 12.48, 1.0e−3 where it is very small or large. */

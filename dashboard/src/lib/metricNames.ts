@@ -24,6 +24,12 @@ export function mainMetric(names: readonly string[]): string | null {
   return FIRST.find((name) => names.includes(name)) ?? names[0] ?? null;
 }
 
+/** What the loss chart of a run shows until another metric is chosen; null where there are none. */
+export function lossMetric(names: readonly string[]): string | null {
+  if (names.includes("loss")) return "loss";
+  return names.find((name) => name.toLowerCase().includes("loss")) ?? names[0] ?? null;
+}
+
 /** Values of the list that were worked out of others and have no curve of their own. */
 const WORKED_OUT = new Set(["best_val_loss", "steps_per_s"]);
 

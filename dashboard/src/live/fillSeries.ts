@@ -1,5 +1,5 @@
 /** Fills the series of the followed run from its record; the stream continues them. */
-import { fetchSeries } from "@/api/scalars";
+import { fetchManySeries, fetchSeries } from "@/api/scalars";
 import { MAX_POINTS } from "./series";
 import { series, seriesChanged, useRun } from "./store";
 
@@ -8,5 +8,18 @@ export async function fillSeries(runId: string, name: string, signal?: AbortSign
   const fetched = await fetchSeries(runId, name, MAX_POINTS, signal);
   if (useRun.getState().runId !== runId) return;
   series.fill(name, fetched);
+  seriesChanged();
+}
+
+/** The same for several series, which cost one request and are drawn at once. */
+export async function fillManySeries(
+  runId: string,
+  names: readonly string[],
+  points: number,
+  signal?: AbortSignal,
+): Promise<void> {
+  const fetched = await fetchManySeries(runId, names, points, signal);
+  if (useRun.getState().runId !== runId) return;
+  for (const [name, one] of fetched) series.fill(name, one);
   seriesChanged();
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from midstep.cli import demo, influence, serve
+from midstep.cli import demo, influence, run_script, serve
 from midstep.cli.ctl import ctl_app
 from midstep.cli.data import data_app
 from midstep.cli.output.terminal_escape import escape_log_messages, visible
@@ -28,7 +28,7 @@ app = typer.Typer(
         "in a second terminal."
     ),
     epilog=(
-        "Examples: [bold]midstep demo --start-paused[/bold] · [bold]midstep ctl step 5[/bold] · "
+        "Examples: [bold]midstep run train.py[/bold] · [bold]midstep ctl step 5[/bold] · "
         "[bold]midstep ctl break add 'loss > 0.05'[/bold] · [bold]midstep runs ls[/bold]"
     ),
     no_args_is_help=True,
@@ -40,6 +40,7 @@ app = typer.Typer(
 # The modules of the commands import torch, numpy and the server inside their functions, so that
 # `midstep --help` and `midstep ctl` start fast.
 app.command("demo")(demo.demo)
+app.command("run", context_settings=run_script.CONTEXT)(run_script.run)
 app.command("serve")(serve.serve)
 app.command("train")(train_command.train)
 app.command("resume")(train_command.resume)

@@ -99,6 +99,7 @@ class RunStatus:
         before = self._state.described_fields
         limit_s = PHASE_S if expect_s is None else expect_s
         self.describe(phase=name, phase_began=self._state.clock(), phase_limit_s=limit_s)
+        self._state.notify()
         return {field: before.get(field) for field in ("phase", "phase_began", "phase_limit_s")}
 
     @property

@@ -39,6 +39,7 @@ def attach(
     notes: str = "",
     git_diff: bool = True,
     total_steps: int | None = None,
+    mirror: Sequence[str] = (),
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -83,6 +84,7 @@ def attach(
         git_diff: keep how the tracked files of the git repository differ from the commit, in a file
             of the run directory that only you can read (at most 1 MiB).
         total_steps: of the training, for the progress shown, where the loop cannot know.
+        mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
@@ -150,6 +152,7 @@ def attach(
         git_diff=git_diff,
         total_steps=total_steps,
         mode=current_mode(),
+        mirror=mirror,
         name=name or _script_name(),
         on_error=on_error,
         serve=serve,

@@ -16,6 +16,7 @@ from midstep.live.loop.exit_handler import call_at_exit, error_of_script
 from midstep.live.loop.phases import Phase
 from midstep.live.loop.run_config import header_config
 from midstep.live.loop_port import LoopPort
+from midstep.live.mirrors import check_mirrors, mirror_scalars
 from midstep.live.page import Page
 from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
@@ -24,7 +25,7 @@ from midstep.session.signals import GracefulStop, stop_at_signals
 from midstep.session.state.step_position import KeptVariables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from midstep.facts import FactsWriter, Lease
     from midstep.facts.index.labels import Labels
@@ -49,6 +50,7 @@ class AttachedRun:
         git_diff: whether to keep the diff of the git repository.
         total_steps: of the training, if the user knows it.
         mode: see `midstep.live.mode`.
+        mirror: trackers of the script whose scalars are recorded too.
         name: of the run.
         on_error: `park` or `raise`; see `Run`.
         serve: serve the page.
@@ -67,6 +69,7 @@ class AttachedRun:
         git_diff: bool = True,
         total_steps: int | None = None,
         mode: Mode,
+        mirror: Sequence[str],
         name: str,
         on_error: OnError | None,
         serve: bool,
@@ -74,7 +77,8 @@ class AttachedRun:
         controller: DebugController | None,
         start_paused: bool,
     ) -> None:
-        self.mode = mode
+        check_mirrors(mirror)
+        self.mode, self._mirror = mode, mirror
         self.controller = controller if controller is not None else DebugController()
         self.url: str | None = None
         """Address of the page with its token, while it is served."""
@@ -203,6 +207,7 @@ class AttachedRun:
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
         undo.enter_context(loop.others.hooked())
         undo.enter_context(hook_loss(parts.loss_fn, loop))
+        undo.enter_context(mirror_scalars(self._mirror, loop.log))
         if self._start_paused:
             self.controller.pause()
         if page is None:

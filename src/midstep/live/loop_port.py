@@ -148,7 +148,7 @@ class LoopPort:
     def _begin_pass(self, replay: LoopReplay) -> None:
         self._look_for_state_once()
         if replay.restored is not None:
-            self._accumulation.begin(self._epochs.usual_batches)
+            self._accumulation.begin(self._epochs.usual_batches(self._boundary.finished_steps))
         replay.begin_pass()
         self._keep_first_state()
 
@@ -433,8 +433,8 @@ class LoopPort:
         if self._accumulation.is_moved:
             self._accumulation.step_ended(window.count, self.refusals.report)
         mark = self._mark(window, loss, is_repeated=is_repeated)
-        if replay is not None and is_repeated:
-            self._accumulation.begin(self._epochs.usual_batches)
+        if engine is not None and replay is not None and is_repeated:
+            self._accumulation.begin(self._epochs.usual_batches(engine.state.step))
             if not replay.step_repeated(mark):
                 return
             self._guard.run(self._hold_window, window)  # the boundary shows it, without a report

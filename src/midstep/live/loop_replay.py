@@ -48,6 +48,7 @@ class LoopReplay:
         self._repeated: RepeatedSteps | None = None
         if resumed is not None:
             state.restore(resumed, seek_data=False)
+            state.kept.resume(resumed.states.get("kept", {}))
 
     # -- resume -----------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class LoopReplay:
             self._controller.boundary.move_to(self._state.step)
             return False
         self.is_active = False
-        self._controller.status.describe(phase=None)
+        self._controller.status.describe(phase=None, **self._state.parts.describe_rate())
         return True
 
     def forget_before(self, step: int) -> None:

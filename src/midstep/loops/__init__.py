@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from midstep.loops.config.composed_config import compose as compose
     from midstep.loops.config.train_config import TrainConfig as TrainConfig
     from midstep.loops.loop_registry import Loop as Loop
+    from midstep.loops.loop_registry import register_loop as register_loop
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -17,6 +18,6 @@ __all__, __getattr__, __dir__ = lazy_names(
         ".composed.loop_training": "train_loop",
         ".config.composed_config": "ComposedConfig compose",
         ".config.train_config": "TrainConfig",
-        ".loop_registry": "Loop",
+        ".loop_registry": "Loop register_loop",
     },
 )

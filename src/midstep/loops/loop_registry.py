@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from midstep.loops.composed.loop_parts import Build
     from midstep.loops.config.loop_settings import LoopSettings
 
 log = logging.getLogger("midstep.loops")
@@ -38,22 +39,34 @@ class Loop:
     """Title on the page."""
     about: str
     """What it trains, in one sentence."""
-    settings: str
-    """The dataclass of its own settings, a `LoopSettings`, as `package.module:Name`."""
-    build: str
-    """A function from a `TrainConfig` to `LoopParts`, as `package.module:name`."""
+    settings: str | type[LoopSettings]
+    """The dataclass of its own settings, or its name as `package.module:Name`."""
+    build: str | Build
+    """A function from a `TrainConfig` and the data to `LoopParts`, or its name."""
     uses_phase1: bool = True
     """Whether it trains the parts of `phase1`; if not, only the trainer of `phase1` matters."""
 
     @property
     def settings_class(self) -> type[LoopSettings]:
         """The dataclass of its own settings."""
+        if not isinstance(self.settings, str):
+            return self.settings
         settings: type[LoopSettings] = resolve_name(self.settings)
         return settings
 
-    def load_build(self) -> Any:
+    @property
+    def module(self) -> str:
+        """The module of the loop."""
+        return (
+            self.build.partition(":")[0] if isinstance(self.build, str) else self.build.__module__
+        )
+
+    def load_build(self) -> Build:
         """The function that builds the parts of a training."""
-        return resolve_name(self.build)
+        if not isinstance(self.build, str):
+            return self.build
+        build: Build = resolve_name(self.build)
+        return build
 
 
 _SETTINGS = "midstep.loops.config.loop_settings"
@@ -98,10 +111,33 @@ BUILT_IN = (
 )
 
 
-@cache
+_REGISTERED = {loop.name: loop for loop in BUILT_IN}
+
+
+def register_loop(loop: Loop) -> Loop:
+    """Make a loop known in this process, so that `loop=NAME` trains it.
+
+    Raises:
+        ConfigError: another loop has its name.
+    """
+    if _REGISTERED.setdefault(loop.name, loop) is not loop:
+        raise ConfigError(f"there is a loop {loop.name!r} already; choose another name")
+    return loop
+
+
+def unregister_loop(name: str) -> None:
+    """Forget a loop that `register_loop` made known."""
+    _REGISTERED.pop(name, None)
+
+
 def loops() -> Mapping[str, Loop]:
-    """All loops by name; built-in ones take precedence."""
-    by_name = {loop.name: loop for loop in BUILT_IN}
+    """All loops by name; those of this process take precedence over entry points."""
+    return {**_from_entry_points(), **_REGISTERED}
+
+
+@cache
+def _from_entry_points() -> dict[str, Loop]:
+    by_name: dict[str, Loop] = {}
     for entry in entry_points(group=GROUP):
         try:
             loop = entry.load()
@@ -109,7 +145,7 @@ def loops() -> Mapping[str, Loop]:
         except Exception:  # a broken package must not hide the other loops
             log.exception("loop %s of %s cannot be used", entry.name, entry.value)
             continue
-        by_name.setdefault(loop.name, loop)
+        by_name[loop.name] = loop
     return by_name
 
 

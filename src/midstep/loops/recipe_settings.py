@@ -186,7 +186,11 @@ def _field_docstrings(config: type[Any]) -> dict[str, str]:
 
 
 def _own_docstrings(config: type[Any]) -> dict[str, str]:
-    (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(config))).body
+    try:
+        source = inspect.getsource(config)
+    except (OSError, TypeError):  # a class of a notebook or of `exec` has none
+        return {}
+    (definition,) = ast.parse(inspect.cleandoc(source)).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     docstrings = {}
     for before, line in pairwise(body):

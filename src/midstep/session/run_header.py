@@ -63,7 +63,11 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether a setting of this name should not be recorded, such as `api_key`."""
+    """Whether a value of this name must not be recorded.
+
+    >>> names_a_secret("wandb_api_key"), names_a_secret("tokenizer")
+    (True, False)
+    """
     return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -102,3 +105,30 @@ def test_a_stopped_run_is_resumed_by_name_to_its_end(
     assert "resume" in kinds
     assert main(["resume", run.dir.name]) == 2
     assert "is finished" in capsys.readouterr().err
+
+
+def test_ctrl_c_stops_with_a_checkpoint_and_prints_how_to_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from midstep.loops.composed.loop_training import LoopTraining
+
+    opened = LoopTraining.open
+
+    def open_and_interrupt(training: LoopTraining, *arguments: Any, **settings: Any) -> Any:
+        run = opened(training, *arguments, **settings)
+        training.session.on_step(
+            lambda record: record.step == 4 and signal.raise_signal(signal.SIGINT)
+        )
+        return run
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LoopTraining, "open", open_and_interrupt)
+        assert main(["train", *SHORT, "trainer.epochs=3", "--save-dir", "my runs"]) == 130
+    *_, stopped, remedy = capsys.readouterr().out.splitlines()
+    (run_dir,) = (tmp_path / "my runs").iterdir()
+    assert stopped.startswith("stopped after ")
+    assert end_state(run_dir).state == "stopped"
+    command = shlex.split(remedy.removeprefix("continue with: "))
+    assert command == ["midstep", "resume", str(run_dir)]
+    assert main(command[1:]) == 0
+    assert "finished after 9 steps" in capsys.readouterr().out

@@ -20,12 +20,12 @@ from midstep.loops.composed.bcl import bcl_config
 from midstep.loops.composed.loop_training import LoopTraining, RunLocation, train_loop
 from tests.checkers.lives import Life, inexact_facts, live
 
-QUIET = ("logging.make_plots=false", "trainer.epochs=5", "trainer.lr=0.005")
+QUIET = ("logging.make_plots=false", "trainer.epochs=4", "trainer.lr=0.005")
 SMALL = tuple(f"phase1.{part}.hidden_dims=[32]" for part in ("encoder", "decoder"))
 EVENTS = ("data=synthetic", "data.n_events=500", "data.batch_size=32", *SMALL)
 DIGITS = ("data=digits", "data.batch_size=64", *SMALL)
 BELOW = 0.4
-"""The best validation loss after five epochs, as a share of that before the first."""
+"""The best validation loss after four epochs, as a share of that before the first."""
 
 
 def prepare(*overrides: str) -> LoopTraining:

@@ -91,6 +91,7 @@ def _some_option(tree: ConfigTree, key: str) -> str:
         ("phase1.encoder=gnn", "choose an option of it with phase1/encoder=OPTION"),
         ("phase1.trainer.seed=abc", "phase1.trainer.seed=abc: Value 'abc' of type 'str'"),
         ("phase1.encoder.hidden_dims=[1,a]", "phase1.encoder.hidden_dims=[1,a]: Value 'a'"),
+        ("phase1.encoder.hidden_dims=5", "hidden_dims=5: must be a list, such as [64,64]"),
         ("trainer.lr=-1", "phase1.trainer.lr must be above 0, got -1.0"),
         ("data.cache=tape", "data.cache must be one of none, memory, disk, got 'tape'"),
         ("data.batch_size=many", "data.batch_size must be a whole number"),

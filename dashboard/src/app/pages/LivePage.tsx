@@ -5,7 +5,8 @@ import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
-import { LossPanel } from "@/features/scalars/LossPanel";
+import { pairNames } from "@/features/scalars/chartPairs";
+import { useScalarNames } from "@/features/scalars/useScalarNames";
 import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
@@ -16,13 +17,15 @@ import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
 import { LivePill } from "./LivePill";
 
+const LossPanel = lazy(() => import("@/features/scalars/LossPanel"));
+const ChartsTab = lazy(() => import("@/features/scalars/ChartsTab"));
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
 const StepDataPanel = lazy(async () => ({
   default: (await import("@/features/panels/StepDataPanel")).StepDataPanel,
 }));
 const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
-const TABS = ["step", "features", "panels"] as const;
+const TABS = ["step", "charts", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
 
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
@@ -37,6 +40,7 @@ export function LivePage() {
 function LiveRun() {
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const keys = useRunState((state) => state.step_data_keys.length);
+  const charts = pairNames(useScalarNames()).length;
   const stale = useStaleText();
   const [pointedOut, setPointedOut] = useState(NONE);
   return (
@@ -49,6 +53,7 @@ function LiveRun() {
         value={tab}
         tabs={[
           { value: "step", label: "Step" },
+          { value: "charts", label: "Charts", count: charts },
           { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}
@@ -70,6 +75,13 @@ function LiveRun() {
         <Suspense fallback={<PanelArea tab="features">{null}</PanelArea>}>
           <FeaturesTab stale={stale} />
         </Suspense>
+      )}
+      {tab === "charts" && (
+        <PanelArea tab="charts">
+          <PanelSlot title="Charts">
+            <ChartsTab stale={stale} />
+          </PanelSlot>
+        </PanelArea>
       )}
       {tab === "panels" && (
         <PanelArea tab="panels">

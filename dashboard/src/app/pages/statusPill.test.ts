@@ -103,6 +103,13 @@ describe("reasonOf", () => {
     });
   });
 
+  it("names the work between two steps with its time", () => {
+    const evaluating = { ...state, state: "running", parked: false, phase: "eval", phase_s: 75 } as StateOut;
+    expect(statusPillOf(evaluating, live)).toMatchObject({ title: "eval", text: "for 75.0 s" });
+    const between = { ...evaluating, phase: "the work between two epochs", phase_s: null, run_until: null };
+    expect(statusPillOf(between, live)).toBeNull();
+  });
+
   it("says what the server said of a run that it cannot reach", () => {
     const why = "It runs on another machine.";
     const reason = statusPillOf(null, { status: "reconnecting", ageS: 0, why });

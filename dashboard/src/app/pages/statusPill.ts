@@ -1,6 +1,6 @@
 /** Why a run is paused or ended, in the words of the pill. */
 import { type Evidence, type ExplanationOut, fromWire, type StateOut } from "@/api/types";
-import { formatCount, formatValue } from "@/lib/format";
+import { formatCount, formatDuration, formatValue } from "@/lib/format";
 import type { Connection } from "@/live/store";
 import type { IconName } from "@/ui";
 
@@ -67,9 +67,19 @@ function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
     : null;
 }
 
-function whereTo({ state, waiting_for, run_until, step }: StateOut): StatusPill | null {
+function whereTo({ state, waiting_for, run_until, step, phase, phase_s }: StateOut): StatusPill | null {
   if (state === "pausing" && waiting_for !== null) {
     return { tone: "warn", icon: "clock", title: "Pausing", text: waiting_for, samples: [] };
+  }
+  // Only a phase that the loop has named has a time.
+  if (phase && typeof phase_s === "number") {
+    return {
+      tone: "neutral",
+      icon: "clock",
+      title: phase,
+      text: `for ${formatDuration(phase_s)}`,
+      samples: [],
+    };
   }
   if (run_until === null) return null;
   const text = `${formatCount(Math.max(0, run_until - step))} steps left`;

@@ -41,6 +41,12 @@ export interface LineChartProps extends Pick<Frame, Given>, Partial<Omit<Frame, 
   brush?: boolean;
   /** Whether Escape is left to the page while there is a cursor. */
   keepsEscape?: boolean;
+  /** No range is narrower than this; below 1 ranges are not of whole steps. */
+  narrowest?: number;
+  /** Whether the wheel scrolls the page over the chart, as among many charts. */
+  wheelScrolls?: boolean;
+  /** Words below the cursor: "step 12,480". */
+  cursorText?: (x: number) => string;
   /** Shares the cursor with other charts. */
   sync?: CursorSync;
   plotRef?: RefObject<LinePlot | null>;
@@ -55,7 +61,7 @@ const CLICK_PX = 4;
 
 export default function LineChart(props: LineChartProps) {
   const { lines, range, label, theme, version, cursor, onCursor, sync } = props;
-  const { logY = false, marks, thresholds = NONE, gapMarks = true } = props;
+  const { logY = false, marks, thresholds = NONE, gapMarks = true, limits = null, narrowest } = props;
   const { xText = stepText, xUnit = one, byLine = false } = props;
   const bounds = props.onRange ? (props.bounds ?? extentOf(lines)) : null;
   const [host, size] = useSize<HTMLDivElement>();
@@ -80,15 +86,33 @@ export default function LineChart(props: LineChartProps) {
   }, [host, plotRef]);
 
   const [from, to] = range;
+  const [lowest, highest] = limits ?? [0, 0];
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says that columns grew in place
   useLayoutEffect(() => {
     if (size.width <= 0 || plot.current === null) return;
-    plot.current.draw({ lines, theme, range: [from, to], logY, marks, thresholds, gapMarks, xText, xUnit });
+    const looks = { lines, theme, logY, marks, thresholds, gapMarks, xText, xUnit };
+    plot.current.draw({ ...looks, range: [from, to], limits: limits && [lowest, highest] });
     const area = plot.current.area;
     if (area === null) return;
     const next = { left: Math.round(area.left), right: Math.round(size.width - area.left - area.width) };
     setMargins((old) => (old.left === next.left && old.right === next.right ? old : next));
-  }, [lines, theme, version, from, to, logY, marks, thresholds, gapMarks, xText, xUnit, size]);
+  }, [
+    lines,
+    theme,
+    version,
+    from,
+    to,
+    logY,
+    marks,
+    thresholds,
+    gapMarks,
+    xText,
+    xUnit,
+    size,
+    limits === null,
+    lowest,
+    highest,
+  ]);
   useEffect(() => {
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(() => plot.current?.redraw());
   }, []);
@@ -96,9 +120,11 @@ export default function LineChart(props: LineChartProps) {
   const syncedX = useRef<number | null>(null);
   const drawPointer = useCallback(() => {
     const held = drag.current;
+    const { cursor: own, cursorText } = latest.current.props;
     const isDrag = held !== null && Math.abs(held.to - held.from) >= CLICK_PX;
     plot.current?.point({
-      cursor: latest.current.props.cursor,
+      cursor: own,
+      text: own === null ? undefined : cursorText?.(own.x),
       syncedX: syncedX.current,
       byLine: latest.current.byLine,
       selection: isDrag && latest.current.bounds !== null ? [held.from, held.to] : null,
@@ -143,7 +169,7 @@ export default function LineChart(props: LineChartProps) {
     const [left, top] = offset(event);
     if (bounds !== null && Math.abs(left - held.from) >= CLICK_PX) {
       const ends = [held.from, left].map((at) => plot.current?.xAt(at, Number.POSITIVE_INFINITY) ?? 0);
-      props.onRange?.(clampRange([Math.min(...ends), Math.max(...ends)], bounds));
+      props.onRange?.(clampRange([Math.min(...ends), Math.max(...ends)], bounds, narrowest));
       return;
     }
     const hit = plot.current?.lineAt(left, top);
@@ -152,7 +178,7 @@ export default function LineChart(props: LineChartProps) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && props.keepsEscape) return;
-    const result = keyResult(event.key, event.shiftKey, { lines, cursor, range, bounds, byLine });
+    const result = keyResult(event.key, event.shiftKey, { lines, cursor, range, bounds, byLine, narrowest });
     if (result === null) return;
     event.preventDefault();
     if (result.kind === "cursor") move(result.cursor);
@@ -164,9 +190,9 @@ export default function LineChart(props: LineChartProps) {
     const onWheel = (event: WheelEvent) => {
       const { props: now, bounds: all } = latest.current;
       const x = plot.current?.xAt(event.clientX - (element?.getBoundingClientRect().left ?? 0)) ?? null;
-      if (all === null || x === null) return;
+      if (all === null || x === null || now.wheelScrolls) return;
       event.preventDefault();
-      now.onRange?.(zoomRange(now.range, x, 1.2 ** Math.sign(event.deltaY), all));
+      now.onRange?.(zoomRange(now.range, x, 1.2 ** Math.sign(event.deltaY), all, now.narrowest));
     };
     element?.addEventListener("wheel", onWheel, { passive: false });
     return () => element?.removeEventListener("wheel", onWheel);

@@ -34,6 +34,8 @@ export interface Frame {
   gapMarks: boolean;
   /** A value of the x axis in words; `span` is the length of the axis. An empty text leaves the tick out. */
   xText: (value: number, span: number) => string;
+  /** Values beyond are drawn as triangles on the edge; null shows all values. */
+  limits?: Range | null;
   /** In what unit ticks of x are round over such a span: 60 for minutes of seconds. */
   xUnit: (span: number) => number;
 }
@@ -75,7 +77,7 @@ export class LinePlot {
     if (width < 16 || height < 16) return;
     const columns = Math.max(64, width - AXIS_WIDTH - labelRoom(frame.lines, width));
     this.drawn = inDrawOrder(frame.lines).map((line) => drawnLine(line, frame.range, columns, frame.logY));
-    this.values = valueRange(this.drawn, frame.thresholds, frame.logY);
+    this.values = valueRange(this.drawn, frame.thresholds, frame.logY, frame.limits);
     const structure = structureOf(frame, width);
     if (this.plot === null || structure !== this.structure) this.build(structure);
     // At once, not in a microtask: the cursor is drawn on the new scale right after.
@@ -188,12 +190,12 @@ export class LinePlot {
   }
 
   private series({ line, raw, low }: DrawnLine): uPlot.Series[] {
-    const { colour, dashed, faint } = line;
+    const { colour, dashed, faint, unnamed } = line;
     const alone = this.drawn.length === 1;
     const width = faint || dashed ? 1 : alone ? 2 : 1.5;
     return [
       ...(low ? [{ ...hidden(), fill: faded(colour, alone ? 10 : 18), paths: bandPath }] : []),
-      ...(raw ? [{ ...hidden(), stroke: faded(colour, alone ? 70 : 35), width: 1 }] : []),
+      ...(raw ? [{ ...hidden(), stroke: faded(colour, alone && !unnamed ? 70 : 35), width: 1 }] : []),
       { ...hidden(), stroke: colour, width, ...(dashed ? { dash: [3, 3] } : {}) },
     ];
   }
@@ -301,7 +303,7 @@ function axisWidth(labels: readonly string[]): number {
 
 /** Ticks of values: close together on a low chart, further apart on a high one, which needs no more than ten. */
 function mostValueTicks(height: number): number {
-  return Math.min(height / 24, 3 + height / 60);
+  return Math.min(height / 18, 3.5 + height / 60);
 }
 
 /** An axis needs two ends. */

@@ -74,6 +74,14 @@ describe("valueRange", () => {
     expect(valueRange(lines, [limit(50)], false)[1]).toBeLessThan(1);
   });
 
+  it("leaves out what lies beyond the limits, and stays there where nothing else is shown", () => {
+    const spike = drawn(line([1, 2, 900]));
+    expect(valueRange([spike], [], false, [1, 2])[1]).toBeLessThan(2.2);
+    expect(valueRange([drawn(line([900]))], [], false, [1, 2])[1]).toBeLessThan(2.2);
+    const [low, high] = valueRange([drawn(line([17.4, 17.4 + 1e-14]))], [], false);
+    expect(high - low).toBeGreaterThan(1);
+  });
+
   it("has a range for nothing, for a constant and on a log scale", () => {
     expect(valueRange([], [], false)).toEqual([0, 1]);
     expect(valueRange([drawn(line([Number.NaN]))], [], true)).toEqual([0.1, 1]);

@@ -1,6 +1,7 @@
 /** From long lines to the few points per pixel that are drawn, and the range of values that shows them. */
 import { decimate, gather, visibleWindow } from "./decimate";
 import { isDrawable, type Line, measured, type Range, type Threshold } from "./lines";
+import { isWithin } from "./robust";
 
 export type Column = (number | null)[];
 
@@ -38,13 +39,17 @@ export function drawnLine(line: Line, range: Range, columns: number, logY: boole
 /** The share of the values' own range by which a band may widen it. */
 const BAND_ROOM = 0.35;
 
-/** The values shown: every line whole, of the bands as much as does not squeeze them, thresholds that are near. */
+/** The values shown: every line whole or as far as the limits reach, of the bands as much as does not squeeze them, thresholds that are near. */
 export function valueRange(
   drawn: readonly DrawnLine[],
   thresholds: readonly Threshold[],
   logY: boolean,
+  limits: Range | null = null,
 ): Range {
-  const [low, high] = extent(drawn.flatMap(({ y, raw }) => (raw ? [y, raw] : [y])));
+  const columns = drawn.flatMap(({ y, raw }) => (raw ? [y, raw] : [y]));
+  let [low, high] = extent(columns, limits);
+  // Where only values beyond the limits are shown, the axis stays where the others were.
+  if (low > high && limits !== null) [low, high] = limits;
   if (low > high) return logY ? [0.1, 1] : [0, 1];
   const span = Math.max(high - low, Math.abs(high) * 1e-6);
   let bottom = Math.max(Math.min(low, extent(drawn.map((one) => one.low))[0]), low - span * BAND_ROOM);
@@ -56,18 +61,20 @@ export function valueRange(
     top = Math.max(top, value);
   }
   if (logY) return [Math.max(bottom, low / 2) / 1.05, top * 1.05];
-  const padding = (top - bottom) * 0.05 || Math.abs(top) * 0.05 || 1;
+  // A constant differs from its own mean by rounding, which is no range to show.
+  const isConstant = top - bottom <= Math.abs(top) * 1e-9;
+  const padding = isConstant ? Math.abs(top) * 0.05 || 1 : (top - bottom) * 0.05;
   // Where no value is negative, the axis does not suggest that one could be.
   const floor = low >= 0 ? 0 : Number.NEGATIVE_INFINITY;
   return [Math.max(bottom - padding, floor), top + padding];
 }
 
-function extent(columns: readonly (Column | null)[]): Range {
+function extent(columns: readonly (Column | null)[], limits: Range | null = null): Range {
   let low = Number.POSITIVE_INFINITY;
   let high = Number.NEGATIVE_INFINITY;
   for (const column of columns) {
     for (const value of column ?? []) {
-      if (value === null) continue;
+      if (value === null || !isWithin(value, limits)) continue;
       if (value < low) low = value;
       if (value > high) high = value;
     }

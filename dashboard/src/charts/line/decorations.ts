@@ -1,9 +1,18 @@
 /** What is drawn below and above the lines: thresholds, marks, gaps, names and values at the ends. */
 import uPlot from "uplot";
 import { faded } from "@/charts/colors/faded";
-import { type DrawnLine, singlePoints } from "./columns";
+import { type Column, type DrawnLine, singlePoints } from "./columns";
 import type { Frame, Token } from "./LinePlot";
-import { endLabel, isDrawable, isNamed, type Mark, measured, spread, type Threshold } from "./lines";
+import {
+  endLabel,
+  isDrawable,
+  isNamed,
+  type Mark,
+  measured,
+  type Range,
+  spread,
+  type Threshold,
+} from "./lines";
 
 /** A context in device pixels with the edges of the lines' area. */
 export interface Pen {
@@ -52,6 +61,7 @@ export function drawDecorations(plot: uPlot, token: Token, drawn: readonly Drawn
   pen.context.save();
   if (frame.gapMarks) for (const one of drawn) drawGaps(pen, one);
   for (const one of drawn) drawSinglePoints(pen, one);
+  if (frame.limits) for (const one of drawn) drawOutside(pen, one, frame.limits);
   drawMarks(pen, frame.marks ?? []);
   drawNames(pen, drawn, frame);
   for (const one of drawn) if (one.line.endText !== undefined) drawEnd(pen, one, frame);
@@ -126,18 +136,56 @@ function drawGaps(pen: Pen, { line, kept }: DrawnLine): void {
   context.stroke();
 }
 
+const TRIANGLE = 4;
+
+/** A triangle on the edge where a value lies beyond the limits. One per few pixels. */
+function drawOutside(pen: Pen, { line, kept }: DrawnLine, [low, high]: Range): void {
+  const { context, ratio, top, bottom, token } = pen;
+  const values = measured(line);
+  const arm = TRIANGLE * ratio;
+  const drawnTo = { above: Number.NEGATIVE_INFINITY, below: Number.NEGATIVE_INFINITY };
+  context.fillStyle = token("bad-mark");
+  context.beginPath();
+  for (const index of kept) {
+    const value = values[index] as number;
+    const side = value > high ? "above" : value < low ? "below" : null;
+    const x = side && across(pen, line.x[index] as number);
+    if (side === null || x === null || x - drawnTo[side] < 2 * arm) continue;
+    drawnTo[side] = x;
+    const [tip, base] = side === "above" ? [top - arm, top + arm * 0.7] : [bottom, bottom - arm * 1.7];
+    context.moveTo(x, tip);
+    context.lineTo(x - arm, base);
+    context.lineTo(x + arm, base);
+    context.closePath();
+  }
+  context.fill();
+}
+
+/** Room that a dot needs of the width. */
+const DOT_ROOM = 8;
+
 function drawSinglePoints(pen: Pen, { line, x, y, raw }: DrawnLine): void {
   const { context, ratio } = pen;
   const column = raw ?? y;
+  const withDots = line.dots === true && x.length * DOT_ROOM * ratio <= pen.right - pen.left;
   context.fillStyle = line.colour;
-  for (const index of singlePoints(column)) {
+  for (const index of withDots ? drawable(y) : singlePoints(column)) {
     const at = across(pen, x[index] as number);
     if (at === null) continue;
     context.beginPath();
-    context.arc(at, up(pen, column[index] as number), 2.5 * ratio, 0, 2 * Math.PI);
+    context.arc(
+      at,
+      up(pen, (withDots ? y : column)[index] as number),
+      (withDots ? 2 : 2.5) * ratio,
+      0,
+      2 * Math.PI,
+    );
     context.fill();
   }
 }
+
+const drawable = (column: Column): number[] =>
+  column.flatMap((value, index) => (value === null ? [] : [index]));
 
 function drawMarks(pen: Pen, marks: readonly Mark[]): void {
   let labelledTo = Number.NEGATIVE_INFINITY;

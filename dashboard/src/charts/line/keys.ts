@@ -8,6 +8,8 @@ export interface KeyContext {
   range: Range;
   /** Everything that can be shown; null where the range is fixed. */
   bounds: Range | null;
+  /** No range is narrower; steps are whole where this is left out. */
+  narrowest?: number;
   /** Whether up and down choose a line. */
   byLine: boolean;
 }
@@ -19,7 +21,7 @@ export type KeyResult =
 
 /** `key` and `shift` as the browser reports them; null for a key that does nothing here. */
 export function keyResult(key: string, shift: boolean, context: KeyContext): KeyResult | null {
-  const { cursor, range, bounds } = context;
+  const { cursor, range, bounds, narrowest } = context;
   if (key === "Escape") return cursor === null ? null : { kind: "cursor", cursor: null };
   const moved = movedCursor(key, shift, context);
   if (moved !== null) return { kind: "cursor", cursor: moved };
@@ -28,13 +30,13 @@ export function keyResult(key: string, shift: boolean, context: KeyContext): Key
   switch (key) {
     case "+":
     case "=":
-      return { kind: "range", range: zoomRange(range, at, 1 / 1.5, bounds) };
+      return { kind: "range", range: zoomRange(range, at, 1 / 1.5, bounds, narrowest) };
     case "-":
-      return { kind: "range", range: zoomRange(range, at, 1.5, bounds) };
+      return { kind: "range", range: zoomRange(range, at, 1.5, bounds, narrowest) };
     case "PageUp":
-      return { kind: "range", range: panRange(range, -0.5, bounds) };
+      return { kind: "range", range: panRange(range, -0.5, bounds, narrowest) };
     case "PageDown":
-      return { kind: "range", range: panRange(range, 0.5, bounds) };
+      return { kind: "range", range: panRange(range, 0.5, bounds, narrowest) };
     case "0":
       return { kind: "range", range: null };
     default:

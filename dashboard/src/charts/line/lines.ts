@@ -26,6 +26,10 @@ export interface Line {
   live?: boolean;
   /** Text beside the last point, in place of the name at the edge. */
   endText?: string;
+  /** Named elsewhere, such as in a legend. */
+  unnamed?: boolean;
+  /** Each point as a dot, where there is room: for what is measured now and then. */
+  dots?: boolean;
 }
 
 /** A horizontal limit: a dotted line with its number on the axis. */
@@ -158,8 +162,8 @@ export function endLabel(label: string): string {
 }
 
 /** Whether the name of a line is drawn at the edge of the chart. */
-export function isNamed({ faint, dashed, endText }: Line): boolean {
-  return !faint && !dashed && endText === undefined;
+export function isNamed({ faint, dashed, endText, unnamed }: Line): boolean {
+  return !faint && !dashed && !unnamed && endText === undefined;
 }
 
 /** Room for the names at the ends of lines, in pixels; 11 px letters are about 6 wide. */

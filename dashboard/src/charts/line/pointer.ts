@@ -15,6 +15,8 @@ export interface PointerState {
   byLine: boolean;
   /** The range that a drag has covered so far, in CSS pixels of the canvas. */
   selection: readonly [from: number, to: number] | null;
+  /** Where the cursor of this chart is, in words below the lines. */
+  text?: string;
 }
 
 export function drawPointer(
@@ -23,7 +25,7 @@ export function drawPointer(
   token: Token,
   drawn: readonly DrawnLine[],
   logY: boolean,
-  { cursor, syncedX, byLine, selection }: PointerState,
+  { cursor, syncedX, byLine, selection, text }: PointerState,
 ): void {
   const context = canvas.getContext("2d");
   if (context === null) return;
@@ -45,6 +47,24 @@ export function drawPointer(
   if (byLine && cursor !== null) drawPointedLine(pen, drawn, cursor, logY);
   else if (drawn.length === 1 && drawn[0]) drawMeasured(pen, drawn[0], x, logY);
   else for (const one of drawn) drawValue(pen, one, x, at, logY);
+  if (text !== undefined) drawCursorText(pen, text, at);
+}
+
+const TEXT_HEIGHT = 16;
+
+/** Over the labels of the axis, which it stands for as long as the cursor is there. */
+function drawCursorText({ context, ratio, left, right, bottom, token }: Pen, text: string, at: number): void {
+  context.font = `${11 * ratio}px Inter, system-ui, sans-serif`;
+  const width = context.measureText(text).width + 12 * ratio;
+  const start = Math.min(Math.max(at - width / 2, left), Math.max(left, right - width));
+  context.fillStyle = token("text");
+  context.beginPath();
+  context.roundRect(start, bottom + 2 * ratio, width, TEXT_HEIGHT * ratio, 4 * ratio);
+  context.fill();
+  context.fillStyle = token("surface");
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(text, start + width / 2, bottom + (2 + TEXT_HEIGHT / 2) * ratio);
 }
 
 function drawSelection(

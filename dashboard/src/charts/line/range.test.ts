@@ -14,4 +14,10 @@ describe("a range of steps", () => {
     expect(clampRange([500, 501], [0, 1040])).toEqual([491, 511]);
     expect(clampRange([3, 4], [0, 8])).toEqual([0, 8]);
   });
+
+  it("is not of whole numbers where less than one is wide enough", () => {
+    expect(clampRange([0.25, 0.75], [0, 3], 0.1)).toEqual([0.25, 0.75]);
+    expect(clampRange([0.5, 0.5], [0, 3], 0.5)).toEqual([0.25, 0.75]);
+    expect(zoomRange([0, 3], 1.5, 0.5, [0, 3], 0.1)).toEqual([0.75, 2.25]);
+  });
 });

@@ -4,10 +4,7 @@ import { useDataFiles } from "@/api/recipes";
 import type { RecipeSetting } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { Field, Segmented, Switch } from "@/ui";
-import { rangeText, shortName, writeSetting } from "./settings";
-
-/** More choices than this go into a menu. */
-const MAX_SEGMENTS = 4;
+import { fitsSegments, rangeText, shortName, writeSetting } from "./settings";
 
 export function Line({ label, children }: { label: string; children: ReactNode }) {
   return (
@@ -76,7 +73,7 @@ export function Control({ setting, typed, problem, onType }: SettingLineProps) {
   if (kind === "choice") {
     const now = value === "" ? String(usual) : value;
     const offered = choices.map((choice) => ({ value: choice, label: choice }));
-    if (choices.length <= MAX_SEGMENTS)
+    if (fitsSegments(choices))
       return <Segmented label={name} value={now} choices={offered} onChange={onType} />;
     return <Select label={name} value={now} choices={offered} onChange={onType} />;
   }

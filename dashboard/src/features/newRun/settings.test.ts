@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RecipeSetting } from "@/api/types";
-import { groupSettings, preview, rangeText, readSetting, readSettings } from "./settings";
+import { fitsSegments, groupSettings, preview, rangeText, readSetting, readSettings } from "./settings";
 
 function setting(values: Partial<RecipeSetting>): RecipeSetting {
   const plain = { minimum: null, maximum: null, choices: [], about: "", group: "", is_optional: false };
@@ -74,7 +74,7 @@ describe("settings of a recipe", () => {
     const settings = [
       setting({ name: "dims", kind: "ints", default: [128, 128], group: "phase1/encoder" }),
       setting({ name: "families", kind: "words", default: ["losses"], group: "logging" }),
-      setting({ name: "clip", kind: "float", default: null, is_optional: true, group: "phase1/trainer" }),
+      setting({ name: "clip", kind: "float", default: "", is_optional: true, group: "phase1/trainer" }),
     ];
     const typed = { dims: "64, 32", families: "losses,recon", clip: "" };
     expect(readSettings({ settings }, typed).settings).toEqual({
@@ -86,4 +86,10 @@ describe("settings of a recipe", () => {
       dims: "Enter whole numbers, separated by commas",
     });
   });
+});
+
+it("choices that are too many or too long for a row of the dialog go into a menu", () => {
+  expect(fitsSegments(["off", "auto", "bf16", "fp16"])).toBe(true);
+  expect(fitsSegments(["default", "plots_full", "plots_minimal", "plots_standard"])).toBe(false);
+  expect(fitsSegments(["a", "b", "c", "d", "e"])).toBe(false);
 });

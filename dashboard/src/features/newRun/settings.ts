@@ -111,3 +111,11 @@ export function preview(
     changed: name in changed,
   }));
 }
+
+/** Choices that are more or longer than this go into a menu: a row of the dialog has no space for them. */
+const MAX_SEGMENTS = 4;
+const MAX_SEGMENT_CHARACTERS = 32;
+
+export function fitsSegments(choices: readonly string[]): boolean {
+  return choices.length <= MAX_SEGMENTS && choices.join("").length <= MAX_SEGMENT_CHARACTERS;
+}

@@ -102,8 +102,8 @@ function Lanes({ timelines, step, total }: LanesProps) {
   );
 }
 
-const laneText = ({ timeline, from, to, why }: Lane) =>
-  `timeline ${timeline} from step ${formatCount(from)} to ${formatCount(to)}${why ? `, ${why}` : ""}`;
+const laneText = ({ name, from, to, why }: Lane) =>
+  `${name} from step ${formatCount(from)} to ${formatCount(to)}${why ? `, ${why}` : ""}`;
 
 interface LaneMarksProps {
   lane: Lane;
@@ -122,7 +122,7 @@ function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
   return (
     <g>
       <text x={12} y={height + 4} className={`text-body ${current ? "fill-text font-medium" : "fill-t2"}`}>
-        Timeline {lane.timeline}
+        {lane.name}
       </text>
       {branch && <path d={branch} fill="none" stroke={colour} strokeWidth={1.5} />}
       <line

@@ -46,9 +46,9 @@ export function eventLine(record: EventRecord): EventLine {
   };
 }
 
-/** An error, or repeated steps that came out differently. */
+/** An error, also of a plot family, or repeated steps that came out differently. */
 const isBad = ({ moment, kind, exact }: EventRecord) =>
-  moment === "on_exception" || (kind === "repeated_steps" && exact === false);
+  moment === "on_exception" || kind === "figure_failed" || (kind === "repeated_steps" && exact === false);
 
 /** What the loop does by itself, such as saving a checkpoint, is no intervention of anybody. */
 const isIntervention = ({ moment, who }: EventRecord) => moment === "on_intervention" && who !== "system";

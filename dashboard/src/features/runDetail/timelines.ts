@@ -4,6 +4,8 @@ import { formatCount } from "@/lib/format";
 
 export interface Lane {
   timeline: number;
+  /** As people count: the first is 1. */
+  name: string;
   from: number;
   /** Last step that counts: up to where the next one left it, or the run's current step. */
   to: number;
@@ -21,6 +23,14 @@ export function lanesOf(timelines: readonly TimelineOut[], step: number): Lane[]
     const to = next === undefined ? Math.max(from, step) : Math.max(from, next.from_step ?? from);
     const back = index === 0 ? "" : `back to step ${formatCount(from)}`;
     const words = [back, one.why ?? ""].filter(Boolean).join(": ");
-    return { timeline: one.timeline, from, to, at: one.at, why: one.why, words };
+    return {
+      timeline: one.timeline,
+      name: `Timeline ${one.timeline + 1}`,
+      from,
+      to,
+      at: one.at,
+      why: one.why,
+      words,
+    };
   });
 }

@@ -5,9 +5,10 @@ import type { Curve, CurveAxis } from "@/api/scalars";
 import { SERIES, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
 import { LineChart, preloadLineChart } from "@/charts/line";
 import { extentOf, type Line, type Pointed, type Range } from "@/charts/line/lines";
-import { smooth } from "@/charts/line/smooth";
+import { countOutside, fenceOf, robustLimits } from "@/charts/line/robust";
+import { fittingWeight, smooth } from "@/charts/line/smooth";
 import { downloadBlob, downloadText } from "@/lib/download";
-import { formatCount, formatFixed, formatValue, plural } from "@/lib/format";
+import { formatCount, formatValue, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { mainMetric, metricTitle } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
@@ -16,7 +17,10 @@ import { Icon, IconButton, Menu, Panel, type PanelState, Segmented } from "@/ui"
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
+import { AXES, narrowestOf, readSpan, spanText, X_CHOICES, X_TEXTS } from "./axisText";
+import { fromZero, outsideText } from "./chartLines";
 import { middleOf, timeLabel, timeUnit } from "./curveValues";
+import { SmoothingSlider, useSmoothing } from "./SmoothingSlider";
 import { type CurveRun, useCurves } from "./useCurves";
 
 interface CurvesPanelProps {
@@ -28,32 +32,34 @@ interface CurvesPanelProps {
   emptyText: string;
 }
 
-const X_TEXTS: Record<CurveAxis, (value: number, span: number) => string> = {
-  step: (value, span) => (span >= 10_000 && value % 1_000 === 0 ? thousands(value) : wholes(value)),
-  epoch: (value) => String(Number(value.toFixed(2))),
-  time: timeLabel,
-};
-const thousands = (value: number) => (value === 0 ? "0" : `${formatCount(value / 1_000)}k`);
-const wholes = (value: number) => (Number.isInteger(value) ? formatCount(value) : "");
-const AXES = ["step", "epoch", "time"] as const;
-const MAX_SMOOTHING = 0.99;
-
 export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyText }: CurvesPanelProps) {
   const names = useMemo(() => [...new Set(runs.flatMap(({ scalars }) => scalars))].sort(), [runs]);
   const [chosen, setChosen] = useUrlState("measure", "");
   const [x, setX] = useUrlChoice("x", AXES);
   const [scale, setScale] = useUrlChoice("scale", ["linear", "log"]);
-  const [smoothText, setSmooth] = useUrlState("smooth", "0");
-  const weight = Math.min(MAX_SMOOTHING, Math.max(0, Number(smoothText) || 0));
+  const [weight, setWeight] = useSmoothing(0);
+  const [rangeKind, setRangeKind] = useUrlChoice("range", ["robust", "full"]);
+  const [span, setSpan] = useUrlState("span", "");
   const name = chosen !== "" && names.includes(chosen) ? chosen : mainMetric(names);
   const { curves, loading, error } = useCurves(runs, name, x);
   const theme = useTheme();
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const body = useRef<HTMLDivElement>(null);
-  const lines = useMemo(() => linesOf(runs, curves, weight, theme), [runs, curves, weight, theme]);
+  const robust = rangeKind === "robust";
+  const lines = useMemo(
+    () => linesOf(runs, curves, weight, robust, theme),
+    [runs, curves, weight, robust, theme],
+  );
   const title = name === null ? "Curves" : metricTitle(name);
   const missing = runs.length - lines.length;
-  const range = useMemo(() => shownRange(lines), [lines]);
+  const bounds = useMemo(() => fromZero(extentOf(lines) ?? [0, 1]), [lines]);
+  const range = useMemo(() => readSpan(span) ?? bounds, [span, bounds]);
+  const logY = scale === "log";
+  const limits = useMemo(() => (robust ? robustLimits(lines, logY) : null), [lines, robust, logY]);
+  const beyond = outsideText(
+    countOutside(lines, limits, range),
+    lines.every(({ band }) => !band),
+  );
   useEffect(preloadLineChart, []);
   return (
     <Panel
@@ -85,12 +91,11 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           <Segmented
             label="Horizontal axis"
             value={x}
-            choices={[
-              { value: "step", label: "Step" },
-              { value: "epoch", label: "Epoch" },
-              { value: "time", label: "Time" },
-            ]}
-            onChange={setX}
+            choices={X_CHOICES}
+            onChange={(next) => {
+              setSpan("");
+              setX(next);
+            }}
           />
           <Segmented
             label="Scale of the values"
@@ -128,8 +133,12 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
             label={chartLabel(title, x, lines)}
             lines={lines}
             range={range}
+            bounds={bounds}
+            onRange={(next) => setSpan(spanText(next))}
+            narrowest={narrowestOf(x, bounds)}
+            limits={limits}
             byLine
-            logY={scale === "log"}
+            logY={logY}
             xText={X_TEXTS[x]}
             xUnit={x === "time" ? timeUnit : undefined}
             cursor={pointed}
@@ -139,19 +148,21 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           />
         </div>
         <div className="flex h-6 shrink-0 items-center gap-2 px-3 text-label text-t3">
-          <label className="flex items-center gap-2">
-            Smoothing
-            <input
-              type="range"
-              min={0}
-              max={MAX_SMOOTHING}
-              step={0.01}
-              value={weight}
-              onChange={(event) => setSmooth(String(Number(event.target.value)))}
-              className="h-6 w-20 accent-[var(--accent)]"
-            />
-            <span className="w-7 text-t2">{formatFixed(weight, 2)}</span>
-          </label>
+          <SmoothingSlider weight={weight} onWeight={setWeight} />
+          <Segmented
+            label="Range of the values"
+            value={rangeKind}
+            choices={[
+              { value: "robust", label: "Robust" },
+              { value: "full", label: "Full" },
+            ]}
+            onChange={setRangeKind}
+          />
+          {beyond !== "" && (
+            <span className="truncate text-bad" title={beyond}>
+              {beyond}
+            </span>
+          )}
           <span className="ml-auto min-w-0 truncate text-body text-t2" aria-live="polite">
             {pointed
               ? pointedText(pointed, lines, x, range)
@@ -188,30 +199,26 @@ function pointedText(
   return `${line?.label ?? id}  ${formatValue(line?.y[index])} ${where}`;
 }
 
-/** All of them; what begins near 0 is drawn from 0 on. */
-function shownRange(lines: readonly Line[]): Range {
-  const [from, to] = extentOf(lines) ?? [0, 1];
-  return [from > 0 && from < to * 0.1 ? 0 : from, to];
-}
-
 /** The first six have colours, the others lie grey behind them. */
 function linesOf(
   runs: readonly CurveRun[],
   curves: ReadonlyMap<string, Curve>,
   weight: number,
+  robust: boolean,
   _theme: string,
 ): Line[] {
   return runs.flatMap((run): Line[] => {
     const curve = curves.get(run.id);
     if (curve === undefined) return [];
     const middle = middleOf(curve);
+    const used = fittingWeight(weight, middle.length);
     return [
       {
         id: run.id,
         label: run.name,
         x: curve.x,
-        y: weight > 0 ? smooth(middle, weight) : middle,
-        raw: weight > 0 && curve.exact ? middle : undefined,
+        y: used > 0 ? smooth(middle, used, robust ? fenceOf(middle, false) : null) : middle,
+        raw: used > 0 && curve.exact ? middle : undefined,
         band: curve.exact ? undefined : (index) => [curve.low[index] as number, curve.high[index] as number],
         colour: seriesColour(run.colourSlot),
         textColour: seriesTextColour(run.colourSlot),

@@ -1,16 +1,17 @@
 /** Reads the series and the breakpoints; keeps what is a view in the address. */
 import { useMemo, useRef } from "react";
-import { useRunDetail } from "@/api/runs";
 import { DEFAULT_TREND, type Points, Trend } from "@/charts/line/trend";
 import { useAction } from "@/lib/actions";
+import { lossMetric } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useBreakpoints, useCommands, useRunId, useRunState, useSeries } from "@/live/hooks";
-import { series as allSeries } from "@/live/store";
+import { useBreakpoints, useCommands, useRunState, useSeries } from "@/live/hooks";
 import type { PanelState } from "@/ui";
 import { type Band, bandOf, marksOf } from "./breakpointHits";
 import { RECENT, readView, viewText } from "./chartRange";
 import { LossView } from "./LossView";
+import { useSmoothing } from "./SmoothingSlider";
+import { useScalarNames } from "./useScalarNames";
 
 interface LossPanelProps {
   expanded: boolean;
@@ -21,8 +22,12 @@ interface LossPanelProps {
 
 const NOTHING: Points = { step: new Float64Array(0), value: new Float64Array(0) };
 
-export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanelProps) {
-  const [name, setName] = useUrlState("metric", "loss");
+export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanelProps) {
+  const [chosen, setName] = useUrlState("metric", "");
+  const logged = useScalarNames();
+  const name = chosen !== "" ? chosen : (lossMetric(logged) ?? "loss");
+  const names = useMemo(() => [...new Set([name, ...logged])].sort(), [name, logged]);
+  const [smoothing, setSmoothing] = useSmoothing(DEFAULT_TREND.smoothing);
   const [zoom, setZoom] = useUrlState("zoom", "");
   const [scale, setScale] = useUrlChoice("scale", ["linear", "log"]);
   const { series, version, loading, error } = useSeries(name);
@@ -38,8 +43,7 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
     return marksOf(breakpoints, pauses, now);
   }, [breakpoints, pauses, hitId, hitStep]);
   const points = series?.view() ?? NOTHING;
-  const trend = useTrend(name, band, points);
-  const names = useNames(name);
+  const trend = useTrend(name, band, smoothing, points);
   const view = useMemo(() => readView(zoom === "" ? null : zoom), [zoom]);
   useAction({
     id: "loss-scale",
@@ -74,6 +78,8 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
           theme,
         }}
         names={names}
+        smoothing={smoothing}
+        onSmoothing={setSmoothing}
         onName={setName}
         exact={series?.exact ?? true}
         onView={(next) => setZoom(viewText(next) ?? "")}
@@ -91,18 +97,11 @@ function LeaveLarge({ onLeave }: { onLeave: () => void }) {
   return null;
 }
 
-/** Every scalar that can be shown: those in the facts and those that came since. */
-function useNames(shown: string): string[] {
-  const recorded = useRunDetail(useRunId()).data?.scalars ?? [];
-  return [...new Set([shown, ...recorded, ...allSeries.names])].sort();
-}
-
-/** The trend of a series; a new one when the series or its window changes. */
-function useTrend(name: string, { window, fewest }: Band, points: Points): Trend {
-  const key = `${name} ${window} ${fewest}`;
+/** The trend of a series; a new one when the series, its window or its smoothing changes. */
+function useTrend(name: string, { window, fewest }: Band, smoothing: number, points: Points): Trend {
+  const key = `${name} ${window} ${fewest} ${smoothing}`;
   const kept = useRef<{ key: string; trend: Trend } | null>(null);
-  if (kept.current?.key !== key)
-    kept.current = { key, trend: new Trend({ ...DEFAULT_TREND, window, fewest }) };
+  if (kept.current?.key !== key) kept.current = { key, trend: new Trend({ smoothing, window, fewest }) };
   const { trend } = kept.current;
   trend.follow(points);
   return trend;

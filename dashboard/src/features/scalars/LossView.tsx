@@ -8,13 +8,14 @@ import type { Line, Mark, Pointed } from "@/charts/line/lines";
 import type { Points, Trend } from "@/charts/line/trend";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
-import { IconButton, Menu, type MenuItem, Panel, type PanelState, Segmented } from "@/ui";
+import { Icon, IconButton, Menu, type MenuItem, Panel, type PanelState, Popover, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import type { Sort } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import type { Band } from "./breakpointHits";
 import { RECENT, rangeView, type View, viewRange } from "./chartRange";
+import { SmoothingSlider } from "./SmoothingSlider";
 
 export interface LossViewProps {
   name: string;
@@ -32,6 +33,8 @@ export interface LossViewProps {
   onView: (view: View) => void;
   logScale: boolean;
   onLogScale: (on: boolean) => void;
+  smoothing: number;
+  onSmoothing: (weight: number) => void;
   expanded: boolean;
   onExpand: () => void;
   /** Tells what the cursor is on. */
@@ -80,6 +83,13 @@ export function LossView(props: LossViewProps) {
         choices={SCALES}
         onChange={(scale) => props.onLogScale(scale === "log")}
       />
+      <Popover
+        label="Smoothing"
+        button={<Icon name="sliders" size={15} />}
+        className="-mx-1 flex size-6 shrink-0 items-center justify-center text-t2 hover:text-text"
+      >
+        <SmoothingSlider weight={props.smoothing} onWeight={props.onSmoothing} className="w-40" />
+      </Popover>
       <ExportMenu subject={name} items={exportsOf(props, plotRef, asTable, setAsTable)} />
       <IconButton
         icon={props.expanded ? "shrink" : "expand"}

@@ -18,7 +18,11 @@ const UNITS: Record<number, string> = { 1: "s", 60: "min", 3600: "h" };
 /** Seconds on an axis: 45 s, 12 min, 3.5 h. */
 export function timeLabel(seconds: number, span: number): string {
   const unit = timeUnit(span);
-  return `${trim(seconds / unit)} ${UNITS[unit]}`;
+  return `${shortest(seconds / unit, span / unit)} ${UNITS[unit]}`;
 }
 
-const trim = (value: number): string => String(Number(value.toFixed(2)));
+/** A number in as few decimals as tell ticks of an axis of this length apart: two, or more where it is short. */
+export function shortest(value: number, span: number): string {
+  const decimals = span > 0 ? 2 - Math.floor(Math.log10(span)) : 2;
+  return String(Number(value.toFixed(Math.min(12, Math.max(2, decimals)))));
+}

@@ -15,6 +15,7 @@ describe("decimals of a column", () => {
 
   it("writes tiny and huge columns with an exponent", () => {
     expect(written([1.5e-7, 2e-7])).toEqual(["1.500e−7", "2.000e−7"]);
+    expect(written([3e9, 6.482, 0, 12.5, 2e-7])).toEqual(["3.000e9", "6.482", "0", "12.50", "2.000e−7"]);
   });
 
   it("writes a column over many decades plainly where it can", () => {

@@ -40,13 +40,16 @@ export function columnStyle(cells: ArrayLike<Cell>, significant = SIGNIFICANT): 
   return { kind: "fixed", decimals: Math.min(most, Math.max(0, wanted)) };
 }
 
+const isPlain = (value: number): boolean => Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6;
+
 /** A cell in its column's style; texts stay as they are. */
 export function cellText(cell: Cell, style: NumberStyle): string {
   if (cell === null || cell === undefined) return NONE;
   if (typeof cell !== "number") return String(cell);
   if (!Number.isFinite(cell)) return formatValue(cell);
   if (style.kind === "fixed") return formatFixed(cell, style.decimals);
-  if (style.kind === "exponent") return formatExponent(cell, 3);
   if (cell === 0) return "0";
+  // What reads plainly has no exponent, also among the tiny and the huge: 6.482, not 6.482e0.
+  if (style.kind === "exponent") return isPlain(cell) ? formatValue(cell) : formatExponent(cell, 3);
   return Math.abs(cell) >= 1e-3 ? formatFixed(cell, 4) : formatExponent(cell);
 }

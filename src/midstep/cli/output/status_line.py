@@ -28,18 +28,33 @@ def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
 
     >>> format_state({"state": "paused", "parked": True, "step": 1007, "loss": 0.25})
     'PAUSED at step 1,007 · loss 0.25'
+    >>> format_state({"state": "running", "step": 3, "epoch": 1, "best_val_loss": 0.5}, full=True)
+    'running · step 3 · best 0.5 · epoch 1'
     """
     is_paused = _is_paused(state)
-    parts = [state["state"], _format_step(state)]
+    parts = [_format_name(state), _format_step(state)]
     if is_paused:
         parts = [f"PAUSED at {_format_step(state)}"]
     if isinstance(state.get("loss"), int | float):
         parts.append(f"loss {format_number(float(state['loss']))}")
+    if isinstance(state.get("best_val_loss"), int | float):
+        parts.append(f"best {format_number(float(state['best_val_loss']))}")
     if full:
         parts += _format_progress(state)
     if state.get("steps_per_s") and state["state"] not in ENDED and (full or not is_paused):
         parts += [f"{_format_speed(state)} before"] if is_paused else _format_rates(state)
     return " · ".join(parts) + _format_reason(state)
+
+
+def _format_name(state: Mapping[str, Any]) -> str:
+    """The state, or the phase that the loop has named, with its time.
+
+    >>> _format_name({"state": "running", "phase": "eval", "phase_s": 75.0})
+    'eval for 0:01:15'
+    """
+    if state["state"] != "running" or state.get("phase_s") is None:
+        return str(state["state"])
+    return f"{state['phase']} for {format_duration(state['phase_s'])}"
 
 
 def _is_paused(state: Mapping[str, Any]) -> bool:
@@ -95,6 +110,7 @@ class Status:
         subscribe: registers a callback for changes, like `controller.sinks.subscribe`.
         screen: the terminal.
         keys: whether keys work; then the line names them.
+        full: whether to show epoch and learning rate, too.
     """
 
     def __init__(
@@ -104,8 +120,9 @@ class Status:
         screen: Screen,
         *,
         keys: bool,
+        full: bool = False,
     ) -> None:
-        self._read, self._screen, self._keys = read, screen, keys
+        self._read, self._screen, self._keys, self._full = read, screen, keys, full
         self._changed, self._ended = threading.Event(), threading.Event()
         self._unsubscribe = subscribe(self._changed.set)
         self._note = ""
@@ -159,7 +176,7 @@ class Status:
         self._paused_at = paused_at
 
     def _redraw(self, live: Live, state: Mapping[str, Any]) -> None:
-        line = self._note or format_state(state)
+        line = self._note or format_state(state, full=self._full)
         keys = f"   {KEYS}" if self._keys else ""
         text = Text(line + keys, no_wrap=True, overflow="ellipsis", style="dim" if keys else "")
         text.stylize("not dim bold yellow" if _is_paused(state) else "not dim", 0, len(line))

@@ -69,5 +69,5 @@ def shown_progress(
         state = controller.get_state()
         return state if lines.best is None else {**state, "best_val_loss": lines.best}
 
-    with Status(read, controller.sinks.subscribe, screen, keys=False):
+    with Status(read, controller.sinks.subscribe, screen, keys=False, full=True):
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -97,6 +98,8 @@ def resume(
 
     Settings come from its folder [bold].hydra[/bold]. The result is the same as without the
     interruption, bit for bit.
+
+    Example: [bold]midstep resume run_20260101T120000Z_ae[/bold]
     """
     from midstep.facts.liveness.run_liveness import end_state
     from midstep.loops.composed.loop_training import RunLocation
@@ -129,17 +132,33 @@ def _train(composed: ComposedConfig, location: RunLocation, *, paused: bool = Fa
     screen.print_line(f"run   {run.dir}")
     if paused:
         run.controller.pause()
-    with run, serve_on_socket(run), shown_progress(run.controller, screen, lines):
-        result = training.run_to_end(run)
+    try:
+        with run, serve_on_socket(run), shown_progress(run.controller, screen, lines):
+            result = training.run_to_end(run)
+    except KeyboardInterrupt:
+        screen.print_line(f"stopped after {_steps(run.step)}", style="bold")
+        _print_resume(screen, run.dir)
+        raise
     _print_end(screen, result)
 
 
 def _print_end(screen: Screen, result: dict[str, Any]) -> None:
-    words = [f"{result['status']} after {result['steps']:,} steps"]
+    words = [f"{result['status']} after {_steps(result['steps'])}"]
     words += [
         f"{label} {format_number(result[name])}"
         for label, name in (("best validation loss", "best_val_loss"), ("test loss", "test_loss"))
         if result[name] is not None
     ]
     screen.print_line(" · ".join(words), style="bold")
-    screen.print_line(f"run   {result['run_dir']}")
+    if result["status"] == "stopped":
+        _print_resume(screen, result["run_dir"])
+    else:
+        screen.print_line(f"run   {result['run_dir']}")
+
+
+def _steps(count: int) -> str:
+    return f"{count:,} step{'' if count == 1 else 's'}"
+
+
+def _print_resume(screen: Screen, run_dir: str | Path) -> None:
+    screen.print_line(f"continue with: midstep resume {shlex.quote(str(run_dir))}")

@@ -91,10 +91,12 @@ class EpochLoop:
             self._steps = math.ceil(self._batches / max(1, batches))
             self._describe_total()
 
-    @property
-    def usual_batches(self) -> int:
-        """Micro-batches of a step, by those of this epoch so far."""
-        return self.progress.batches_of_step(self._boundary.finished_steps)
+    def usual_batches(self, step: int) -> int:
+        """Micro-batches of a step, by those of this epoch up to `step`.
+
+        Not up to the boundary's count: it does not count a repeated step.
+        """
+        return self.progress.batches_of_step(step)
 
     def add_metrics(self, values: Mapping[str, Any]) -> None:
         """Values that were logged between two steps: of the epoch that is finished."""

@@ -10,7 +10,7 @@ from midstep.core.errors import ConfigError
 from midstep.loops.composed import ae
 from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
-from midstep.models.autoencoder.diffusion_loss import diffusion_loss
+from midstep.models.autoencoder.denoiser_loss import diffusion_loss
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

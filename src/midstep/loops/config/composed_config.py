@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FOLDERS = "hydra"
 """The group of folder names. Hydra keeps this name for itself, so it is composed apart."""
 _NOT_GROUPS = frozenset({"__pycache__", FOLDERS})
+_NO_LIST = "is not a ListConfig, list or tuple"
 _LOCK = threading.Lock()
 """Hydra keeps its state in globals, and the server composes previews in several threads."""
 
@@ -294,4 +295,6 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    # OmegaConf names its own classes here; a user writes a list in brackets.
+    return "must be a list, such as [64,64]" if _NO_LIST in line else line

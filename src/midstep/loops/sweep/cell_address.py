@@ -137,7 +137,10 @@ def _find(name: str) -> tuple[Path, bool]:
             spec = None
         path = None if spec is None or spec.origin is None else Path(spec.origin)
     if path is None or path.suffix != ".py":
-        raise ConfigError(f"the config names the module {name}, which has no Python source")
+        raise ConfigError(
+            f"there is no source of the module {name}, which the config names; if it was renamed, "
+            "plan the sweep again with its command, midstep train -m …"
+        )
     return path, path.name == "__init__.py"
 
 

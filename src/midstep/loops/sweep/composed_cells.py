@@ -91,7 +91,7 @@ def named_modules(config: TrainConfig) -> tuple[str, ...]:
     from midstep.data.sources.registry import builder_module
 
     loop = find_loop(config.loop.name)
-    modules = {loop.build.partition(":")[0], builder_module(config.data.name)}
+    modules = {loop.module, builder_module(config.data.name)}
     if loop.uses_phase1:
         from midstep.models.autoencoder.autoencoder import Autoencoder
         from midstep.models.autoencoder.builders import DECODERS, ENCODERS, LATENT_SPACES

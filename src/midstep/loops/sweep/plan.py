@@ -63,11 +63,11 @@ class PlannedJob:
     @property
     def address(self) -> str:
         """The hash of config, data and code."""
-        found = None if self.batch_size is None else {"data.batch_size": self.batch_size}
+        config_hash = self.config_hash
+        if self.batch_size is not None:
+            config_hash = digest_json([config_hash, {"data.batch_size": self.batch_size}])
         return cell_address(
-            config_hash=self.config_hash
-            if found is None
-            else digest_json([self.config_hash, found]),
+            config_hash=config_hash,
             data_fingerprint=self.data_fingerprint,
             code_hash=self.code_hash,
         )

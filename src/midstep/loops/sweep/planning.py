@@ -66,28 +66,30 @@ def make_plan(
 
 
 def continue_plan(earlier: SweepPlan, requested: SweepPlan) -> SweepPlan:
-    """The earlier plan with the cells of `requested` that it lacks; its other cells stay."""
-    known = {job.config_hash for job in earlier.jobs}
-    names = {job.run_dir for job in earlier.jobs}
-    by_config = {job.config_hash: job for job in requested.jobs}
-    # A module may have been renamed since: then the earlier plan names one that is gone.
-    jobs = [_with_names_of(job, by_config.get(job.config_hash)) for job in earlier.jobs]
+    """The earlier plan with the cells of `requested`; its other cells stay.
+
+    A cell that is there keeps its run, unless its config is another one now: defaults of the config
+    tree may have changed. Then it gets a new run directory, and the earlier run stays as it is.
+    """
+    jobs = {_key(job.choices): job for job in earlier.jobs}
+    names = {name for job in earlier.jobs for name in (job.run_dir, *job.replaced_runs)}
     for job in requested.jobs:
-        if job.config_hash in known:
+        known = jobs.get(_key(job.choices))
+        if known is not None and known.config_hash == job.config_hash:
+            # A module may have been renamed: then the earlier plan names one that is gone.
+            jobs[_key(job.choices)] = replace(known, modules=job.modules, data_files=job.data_files)
             continue
-        number = len(jobs)
+        number = len(jobs) if known is None else known.job
         run_dir = _free_name(job.run_dir.rpartition("_job")[0], number, names)
         names.add(run_dir)
-        jobs.append(replace(job, job=number, run_dir=run_dir))
+        replaced = () if known is None else (*known.replaced_runs, known.run_dir)
+        jobs[_key(job.choices)] = replace(job, job=number, run_dir=run_dir, replaced_runs=replaced)
     axes = tuple(_joined(axis, requested.axes) for axis in earlier.axes)
-    return replace(earlier, axes=axes, jobs=tuple(jobs))
+    return replace(earlier, axes=axes, jobs=tuple(jobs.values()))
 
 
-def _with_names_of(job: PlannedJob, requested: PlannedJob | None) -> PlannedJob:
-    """The job with the names of modules and data files of now; their hashes stay."""
-    if requested is None:
-        return job
-    return replace(job, modules=requested.modules, data_files=requested.data_files)
+def _key(choices: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(choices.items())
 
 
 def renewed_job(job: PlannedJob, *, name: str, at: datetime, has_run: bool) -> PlannedJob:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from midstep.models.autoencoder.builders import register_encoder as register_encoder
     from midstep.models.autoencoder.builders import register_latent_space as register_latent_space
     from midstep.models.autoencoder.builders import valid_pairs as valid_pairs
-    from midstep.models.autoencoder.diffusion_loss import diffusion_loss as diffusion_loss
+    from midstep.models.autoencoder.denoiser_loss import diffusion_loss as diffusion_loss
     from midstep.models.autoencoder.latent.codebook_usage import CodebookUsage as CodebookUsage
     from midstep.models.autoencoder.part_bases import Decoder as Decoder
     from midstep.models.autoencoder.part_bases import Encoder as Encoder
@@ -53,7 +53,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         ".autoencoder": "Autoencoder AutoencoderOutput",
         ".builders": "build_decoder build_encoder build_from_config build_latent_space check_parts "
         "register_decoder register_encoder register_latent_space valid_pairs",
-        ".diffusion_loss": "diffusion_loss",
+        ".denoiser_loss": "diffusion_loss",
         ".latent.codebook_usage": "CodebookUsage",
         ".part_bases": "Decoder Encoder LatentOutput LatentSpace",
         ".part_configs": "DecoderConfig DiscriminatorConfig EncoderConfig LatentSpaceConfig "

@@ -204,9 +204,9 @@ class StateOut(Out):
     """Why the run is paused, if a breakpoint paused it."""
     repeated: RepeatedOut | None = None
     """How the steps that were made again last, after a resume or `back`, came out."""
-    phase: str | None
+    phase: str | None = None
     """Long work between two steps, such as a validation, under the name that the loop gave it."""
-    phase_s: float | None
+    phase_s: float | None = None
     """For how long that work lasts, if the loop has named it."""
     waiting_for: str | None
     """What a pause waits for: `in validation, 40 of 79`."""

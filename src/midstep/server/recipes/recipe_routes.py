@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
 from midstep.loops.config.loop_recipe import data_file
+from midstep.loops.recipe_settings import RecipeSetting
 from midstep.loops.recipes import find_recipe, recipes
 from midstep.server.datasets.dataset_routes import RootsOf, roots_of
 from midstep.server.dependencies import CanControl, catalog_of
@@ -27,12 +28,12 @@ from midstep.server.schema_base import In, Out
 MOST_ITEMS = 64
 """Items of a list among the settings."""
 OneValue = StrictBool | StrictInt | StrictFloat | StrictStr
-SettingValue = (
+DefaultValue = (
     OneValue
     | Annotated[list[StrictInt], Field(max_length=MOST_ITEMS)]
     | Annotated[list[StrictStr], Field(max_length=MOST_ITEMS)]
-    | None
 )
+SettingValue = DefaultValue | None
 
 
 class SettingOut(Out):
@@ -42,8 +43,8 @@ class SettingOut(Out):
     """Name of the setting."""
     kind: Literal["int", "float", "bool", "choice", "text", "ints", "words", "file"]
     """Type of its value. `ints` and `words` are lists; `file` is the id of a data file."""
-    default: SettingValue
-    """Value if none is given."""
+    default: DefaultValue
+    """Value if none is given; empty for none."""
     minimum: float | None
     """Smallest number allowed."""
     maximum: float | None
@@ -161,7 +162,7 @@ def recipe_list(request: Request, controls: CanControl) -> Response:
             "name": recipe.name,
             "title": recipe.title,
             "about": recipe.about,
-            "settings": [asdict(setting) for setting in recipe.settings],
+            "settings": [_setting(setting) for setting in recipe.settings],
         }
         for recipe in recipes().values()
     ]
@@ -208,6 +209,11 @@ def end_run(run_id: RunId, folder: RunFolder, body: EndIn) -> Response:
     """Send a signal to the process of a run that does not react to debug/stop."""
     end_process(folder, body.how)
     return StrictJsonResponse({"id": run_id, "how": body.how})
+
+
+def _setting(setting: RecipeSetting) -> dict[str, Any]:
+    default = "" if setting.default is None else setting.default
+    return {**asdict(setting), "default": default}
 
 
 def _data_files(request: Request) -> dict[str, Path]:

@@ -196,8 +196,7 @@ class SweepPool:
             try:
                 job = renewed_job(job, name=self._plan.name, at=datetime.now(UTC), has_run=has_run)
             except (ConfigError, StorageError) as error:
-                remedy = "plan it again with the command of the sweep, midstep train -m …"
-                self._change(replace(job, failure=f"{error}; {remedy}"))
+                self._change(replace(job, failure=str(error)))
                 self._on_change("ended", self._cell(self._plan.job(number)))
                 return
             self._change(job)

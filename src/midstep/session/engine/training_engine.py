@@ -29,7 +29,6 @@ from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
 from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
-from midstep.session.metrics.runtime_metrics import used_rate
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.repeated_steps import UNTIL_RESET, Circumstances, StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
@@ -435,11 +434,8 @@ class TrainingEngine:
                 checkpoint do not, so its loss is unknown.
         """
         state = self.state
-        rate = used_rate(state.parts.optimizer)
         self._controller.status.describe(
-            epoch=state.epoch,
-            timeline=state.timeline,
-            lr=rate if isinstance(rate, float) else None,
+            epoch=state.epoch, timeline=state.timeline, **state.parts.describe_rate()
         )
         marks = reversed(state.marks) if is_on_path else ()
         mark = next((mark for at, mark in marks if at == state.step), None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.control.capture.host_copy import capture_context
+from midstep.session.hidden_hooks import add_hidden_hook
 
 if TYPE_CHECKING:
     from torch import nn
@@ -116,9 +117,7 @@ class InstalledHook:
     def _put_on(self, model: nn.Module) -> None:
         self._handles += self.hook.install(model, self._run_in_training)
         for name, module in self.hook.modules(model):
-            self._handles.append(
-                module.register_forward_hook(self._forward_hook(name), with_kwargs=True)
-            )
+            self._handles.append(add_hidden_hook(module, "forward", self._forward_hook(name)))
 
     def _forward_hook(self, name: str) -> Callable[..., None]:
         def forward_hook(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from midstep.session.hidden_hooks import add_hidden_hook
 from midstep.session.metrics.tensor_norms import stacked
 
 _NO_ACTIVATION = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Softmin)
@@ -60,7 +61,7 @@ class ActivationZeros:
         self.end()
         self._counts, self._elements = [], 0
         self._handles = [
-            module.register_forward_hook(self._count) for module in self._modules.values()
+            add_hidden_hook(module, "forward", self._count) for module in self._modules.values()
         ]
 
     def end(self) -> None:
@@ -69,7 +70,7 @@ class ActivationZeros:
             handle.remove()
         self._handles = []
 
-    def _count(self, module: nn.Module, _arguments: Any, output: Any) -> None:
+    def _count(self, module: nn.Module, _arguments: Any, _named: Any, output: Any) -> None:
         # A pass in evaluation mode or without gradients is a validation.
         if module.training and torch.is_grad_enabled() and _is_countable(output):
             self._counts.append(output.numel() - torch.count_nonzero(output.detach()))

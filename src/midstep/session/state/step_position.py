@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from midstep.core.errors import ConfigError
+from midstep.session.state.shared_storage import clone_tree
 from midstep.session.state.state_tree import walk
 
 
@@ -50,12 +51,13 @@ class KeptVariables:
 
     def __init__(self) -> None:
         self.namespace = SimpleNamespace()
+        self._resumed: dict[str, Any] = {}
 
     def __bool__(self) -> bool:
         return bool(vars(self.namespace))
 
     def add(self, variables: Mapping[str, Any]) -> SimpleNamespace:
-        """Keep these, too; returns the namespace of all.
+        """Keep these, too; returns the namespace of all. A resumed one has its saved value.
 
         Raises:
             ConfigError: a value cannot be saved, or there is none.
@@ -63,8 +65,13 @@ class KeptVariables:
         if not variables:
             raise ConfigError("run.keep needs variables: k = run.keep(obs=obs, best=float('inf'))")
         walk({"keep": dict(variables)})
-        vars(self.namespace).update(variables)
+        for name, value in variables.items():
+            setattr(self.namespace, name, self._resumed.pop(name, value))
         return self.namespace
+
+    def resume(self, saved: Mapping[str, Any]) -> None:
+        """The values of a checkpoint, for variables that the script does not keep yet."""
+        self._resumed = dict(clone_tree(dict(saved)))
 
     def state_dict(self) -> dict[str, Any]:
         """The present values by name."""

@@ -151,6 +151,11 @@ class TrainingParts:
         self.after_step.clear()
         self.after_epoch.clear()
 
+    def describe_rate(self) -> dict[str, float]:
+        """The learning rate of the first optimizer for the status; nothing if it has no number."""
+        rate = self.optimizer.param_groups[0].get("lr")
+        return {"lr": rate} if isinstance(rate, float) else {}
+
     def describe(self) -> dict[str, Any]:
         """Classes and sizes, for the header record of the run."""
         declared = {"scheduler": self.scheduler, "scaler": self.scaler, "loss_fn": self.loss_fn}

@@ -1,0 +1,1 @@
+"""What is changed in other libraries while a script runs, and put back afterwards."""

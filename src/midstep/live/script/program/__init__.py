@@ -1,0 +1,1 @@
+"""The process of `midstep run`, and the script in it as Python runs it."""

@@ -1,0 +1,80 @@
+"""`ScriptCommand`: what `midstep run` was given, and how the process of the script gets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptCommand:
+    """A script with its arguments, and the options that stood before it.
+
+    >>> command = ScriptCommand(target="nets/train.py", arguments=("--lr", "0.1"))
+    >>> command.name, ScriptCommand.from_json(command.as_json(), ["nets/train.py"]).save_dir
+    ('train', 'outputs/runs')
+    """
+
+    target: str
+    """Path of the script, or the name of the module with `is_module`."""
+    arguments: tuple[str, ...] = ()
+    """The script's own."""
+    is_module: bool = False
+    run_name: str | None = None
+    save_dir: str = "outputs/runs"
+    port: int | None = None
+    has_page: bool = True
+    starts_paused: bool = False
+    parks: bool = False
+    """Whether an exception of the script parks the run instead of ending the process."""
+    breakpoints: tuple[str, ...] = ()
+    """Expressions of breakpoints that are set before the first step."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run: the given one, or that of the script."""
+        if self.run_name is not None:
+            return self.run_name
+        last = self.target.rpartition(".")[2] if self.is_module else Path(self.target).stem
+        return last.strip("-._") or "run"
+
+    def as_json(self) -> str:
+        """The options as one argument; target and arguments follow as they are."""
+        options = asdict(self)
+        del options["target"], options["arguments"]
+        return json.dumps(options)
+
+    @classmethod
+    def from_json(cls, options: str, argv: list[str]) -> ScriptCommand:
+        """The command from `as_json`, and from the script with its arguments."""
+        fields: dict[str, Any] = json.loads(options)
+        fields["breakpoints"] = tuple(fields["breakpoints"])
+        return cls(target=argv[0], arguments=tuple(argv[1:]), **fields)
+
+    def for_people(self) -> list[str]:
+        """The command line without the options, for the record of the run."""
+        module = ["-m"] if self.is_module else []
+        return ["midstep", "run", *module, self.target, *self.arguments]
+
+    def python(self) -> list[str]:
+        """The command line that runs the script without midstep."""
+        module = ["-m"] if self.is_module else []
+        return [sys.executable, *_interpreter_flags(), *module, self.target, *self.arguments]
+
+    def start(self) -> NoReturn:
+        """Become the process of the script: a new interpreter that has loaded nothing else."""
+        entry = [str(Path(__file__).with_name("process.py")), self.as_json()]
+        argv = [sys.executable, *_interpreter_flags(), *entry, self.target, *self.arguments]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, argv)  # noqa: S606 - the interpreter that runs this
+
+
+def _interpreter_flags() -> list[str]:
+    """The options of Python that this process was started with, such as `-O` or `-W error`."""
+    flags = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
+    return flags[:-1] if flags[-1:] == ["-m"] else flags

@@ -1,0 +1,336 @@
+"""`ScriptSteps`: turns what a script does with torch into steps of a run.
+
+A step is closed when the next one begins, not in the optimizer's hook: by then the script has run
+its scheduler and its logging. The next step begins with a batch of a DataLoader, a forward pass
+with gradients, a backward pass, or another step of the same optimizer.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from midstep.core.errors import StopTraining
+from midstep.core.fault_guard import FaultGuard
+from midstep.live.loop.other_optimizers import has_closure
+from midstep.live.script.backpropagated import Backpropagated, loss_value
+from midstep.live.script.forward_hooks import ForwardHooks
+from midstep.live.script.found_modules import parameters_of
+from midstep.live.script.script_names import ScriptNames, named_values
+from midstep.live.script.script_run import ScriptRun
+from midstep.live.script.step_window import StepWindow
+from midstep.session.ranks import RankGroup
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from midstep.live.script.watched_script import WatchedScript
+
+log = logging.getLogger("midstep.live")
+OWN_NAMES = frozenset({"loss", "lr"})
+"""Scalars of ours; one of the same name from a tracker is shown with the tracker's name."""
+
+
+def is_capturing() -> bool:
+    """Whether a CUDA graph is captured: reading a tensor would break it."""
+    return torch.cuda._initialized and bool(torch.cuda.is_current_stream_capturing())
+
+
+class ScriptSteps:
+    """Steps of a script, from the calls of the patches. Runs on the thread that trains.
+
+    Args:
+        watched: the script, its command and its settings.
+    """
+
+    def __init__(self, watched: WatchedScript) -> None:
+        self._watched = watched
+        self._guard = FaultGuard("watching the script", log, on_fault=lambda _error: self._leave())
+        self._hooks = ForwardHooks(self._model_called)
+        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._met: weakref.WeakSet[Optimizer] = weakref.WeakSet()  # those that made a step
+        self._thread: int | None = None
+        self._next = Backpropagated()
+        self._window = StepWindow()
+        self._clock: int | None = None  # the optimizer whose step ends a step of the run
+        self._batches_given = [0, 0]  # by loaders, in the step before and in this one
+        self._in_backward = False
+        self._in_step: Optimizer | None = None
+        self._had_loss = False  # whether the step in progress was preceded by a backward pass
+        self._has_hooks = True  # off once the script compiles functions of its own
+        self.run: ScriptRun | None = None
+        """The run; None before the first step."""
+        self.optimizer_steps = 0
+        """Steps that any optimizer began."""
+        self.is_opening = self.is_off = False
+
+    def _is_watching(self) -> bool:
+        """Whether to do anything now: not in other threads, nor while a CUDA graph is captured."""
+        if self.is_off or self._in_backward:
+            return False
+        if self._thread is not None and threading.get_ident() != self._thread:
+            return False
+        return not is_capturing()
+
+    def _leave(self) -> None:
+        """Watch nothing more, after an error of ours or on another rank."""
+        self.is_off = True
+        self._hooks.close()
+        self._watched.leave()
+
+    # -- optimizers -------------------------------------------------------------------------------
+
+    def optimizer_made(self, optimizer: Optimizer) -> None:
+        """The script made an optimizer: the modules that it trains are watched from here."""
+        if self._is_watching():
+            self._guard.run(self._watch_modules, optimizer)
+
+    def _watch_modules(self, optimizer: Optimizer) -> None:
+        self._optimizers.add(optimizer)
+        if self._has_hooks:
+            names = ScriptNames(sys._getframe())
+            for module in names.roots(parameters_of([optimizer])).values():
+                self._hooks.watch(module)
+
+    def before_step(self, optimizer: Optimizer, args: Sequence[Any], kwargs: Any) -> None:
+        """An optimizer begins a step, with these arguments."""
+        if not self._is_watching() or self._in_step not in (None, optimizer):
+            return
+        self.optimizer_steps += 1
+        if self.run is None:
+            self._guard.run(self._open, optimizer)
+            if self.run is None or self.is_off:
+                return
+            self._continue_or_stop(self.run.enter())
+        elif optimizer not in self._met:
+            self._meet(optimizer, self.run)
+        elif id(optimizer) in self._window.stepped:
+            # Nothing else told that a step has ended: from now on the optimizer that was last does.
+            self._clock = self._window.stepped[-1]
+            self._end_step()
+        else:
+            self._begin_next(by_batch=False)
+        self._guard.run(self._prepare_step, optimizer, has_closure(args, kwargs))
+
+    def _open(self, optimizer: Optimizer) -> None:
+        group = RankGroup.find()
+        if group is not None and group.rank != 0:
+            self._leave()
+            return
+        self._thread = threading.get_ident()
+        names = ScriptNames(sys._getframe())
+        self._met.add(optimizer)
+        self._optimizers.add(optimizer)
+        self.is_opening = True
+        run = ScriptRun(self._watched.command)
+        try:
+            self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
+            is_open = run.open(
+                optimizer, list(self._optimizers), names, self._watched.settings.values, group
+            )
+        finally:
+            self.is_opening = False
+        if is_open:
+            self.run = run
+            self._watch_again(run)
+        else:
+            self._leave()
+
+    def _watch_again(self, run: ScriptRun) -> None:
+        """Watch the modules that the run has found, which may have been wrapped meanwhile."""
+        for module in run.roots.values() if self._has_hooks else ():
+            self._hooks.forget(module)
+            self._hooks.watch(module)
+
+    def _meet(self, optimizer: Optimizer, run: ScriptRun) -> None:
+        """Another optimizer makes its first step: it joins the training, or begins the next one."""
+        names = self._guard.run(ScriptNames, sys._getframe())
+        if names is None:
+            return
+        begins_training = not run.is_main_held(names)
+        if self._window.stepped and (begins_training or self._is_complete()):
+            self._end_step()
+        self._guard.run(self._join, optimizer, run, names, begins_training)
+
+    def _join(
+        self, optimizer: Optimizer, run: ScriptRun, names: ScriptNames, begins_training: bool
+    ) -> None:
+        self._met.add(optimizer)
+        if begins_training:
+            held = [each for each in self._optimizers if names.optimizer_name(each) is not None]
+            self._optimizers, self._clock = weakref.WeakSet([optimizer, *held]), None
+            run.begin_training(optimizer, list(self._optimizers), names)
+        else:
+            run.join(optimizer, names)
+        self._watch_again(run)
+
+    def _prepare_step(self, optimizer: Optimizer, takes_closure: bool) -> None:
+        run = self.run
+        if run is None:
+            return
+        self._in_step, self._had_loss = optimizer, bool(self._next.losses)
+        run.before_step(optimizer, self._window, has_closure=takes_closure)
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        """An optimizer has made its step."""
+        if self._in_step is optimizer and self.run is not None:
+            self._in_step = None
+            self._guard.run(self._note_step, optimizer, self.run)
+
+    def _note_step(self, optimizer: Optimizer, run: ScriptRun) -> None:
+        run.after_step(optimizer)
+        self._window.add_step(id(optimizer), self._next)
+        self._next.clear()
+
+    def step_skipped(self) -> None:
+        """A GradScaler left a step out, so what was backpropagated belongs to none."""
+        if self._is_watching():
+            self._next.clear()
+
+    def gradients_dropped(self) -> None:
+        """`zero_grad` before a step: the backward passes so far have no effect."""
+        if self._is_watching() and self._in_step is None and len(self._optimizers) == 1:
+            self._next.clear()
+
+    # -- losses -----------------------------------------------------------------------------------
+
+    def loss_scaled(self, scaled: Any, loss: Any) -> None:
+        """A GradScaler has multiplied a loss."""
+        if self._is_watching():
+            self._guard.run(self._next.scaled.note, scaled, loss)
+
+    def backward_begins(self, tensors: Any, gradients: Any) -> bool:
+        """A backward pass begins. Whether it is watched: then `backward_ended` follows."""
+        if not self._is_watching():
+            return False
+        if self._in_step is None:
+            self._begin_next(by_batch=False)
+        self._guard.run(self._add_loss, tensors, gradients)
+        self._in_backward = True
+        return True
+
+    def _add_loss(self, tensors: Any, gradients: Any) -> None:
+        if self._in_step is not None and (self._had_loss or self._next.losses):
+            self._next.drop_calls()  # a closure that is called again: the first loss is the step's
+            return
+        value = loss_value(tensors, gradients, self._next.scaled)
+        self._next.add(value, is_loader_used=self._window.has_loader_batch)
+
+    def backward_ended(self) -> None:
+        """The backward pass that began last is over."""
+        self._in_backward = False
+
+    # -- batches ----------------------------------------------------------------------------------
+
+    def before_batch(self) -> None:
+        """A DataLoader is requested for a batch: the boundary, if a step was made."""
+        if self._is_watching() and self._in_step is None and torch.is_grad_enabled():
+            self._begin_next(by_batch=True)
+
+    def after_batch(self, iterator: Any, batch: Any) -> None:
+        """A DataLoader gave a batch; one that was requested without gradients is not trained on."""
+        if self._is_watching() and torch.is_grad_enabled():
+            self._batches_given[1] += 1
+            self._guard.run(self._next.batch_fetched, iterator, batch)
+            if self.run is not None:
+                self._guard.run(self.run.epochs.batch_given, iterator)
+
+    def pass_ended(self, iterator: Any) -> None:
+        """A pass over a DataLoader is over."""
+        if self._is_watching() and torch.is_grad_enabled() and self.run is not None:
+            self._guard.run(self.run.epochs.pass_ended, iterator)
+
+    # -- modules ----------------------------------------------------------------------------------
+
+    def _model_called(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return
+        if self._is_watching():
+            if self._in_step is None:
+                self._begin_next(by_batch=False)
+            self._guard.run(self._next.forward_called, module, args, kwargs)
+
+    def before_compilation(self, model: nn.Module | None) -> None:
+        """A model, or a function that may call any model, is about to be compiled."""
+        if model is not None:
+            self._guard.run(self._hooks.forget, model)
+        else:
+            self._has_hooks = False
+            self._guard.run(self._hooks.close)
+
+    def model_compiled(self, compiled: nn.Module) -> None:
+        """`torch.compile` returned this in place of a model."""
+        if self._has_hooks and not self.is_off:
+            self._guard.run(self._hooks.watch, compiled)
+
+    # -- scalars ----------------------------------------------------------------------------------
+
+    def scalars_logged(self, source: str, values: Mapping[str, Any]) -> None:
+        """A tracker of the script got these: of the step in progress, or of what is finished."""
+        if self._is_watching() and self._in_step is None:
+            self._guard.run(self._add_scalars, source, values)
+
+    def _add_scalars(self, source: str, values: Mapping[str, Any]) -> None:
+        named = {f"{source}/{k}" if k in OWN_NAMES else k: v for k, v in values.items()}
+        if self.run is None or self._window.stepped or self._next.has_begun:
+            self._window.add_scalars(named)
+        else:
+            self.run.log_finished(named)
+        if self.run is not None:
+            self.run.epochs.add_metrics(named)
+
+    # -- the boundary -----------------------------------------------------------------------------
+
+    def _begin_next(self, *, by_batch: bool) -> None:
+        """End the step before, if what happens now belongs to the next one."""
+        if self._window.stepped and (by_batch or self._is_complete()):
+            self._end_step()
+
+    def _is_complete(self) -> bool:
+        """Whether all optimizers of a step have made theirs."""
+        if self._clock is not None:
+            return self._window.stepped[-1] == self._clock
+        return not any(self._batches_given) and len(self._optimizers) == 1
+
+    def _end_step(self) -> None:
+        """Report the step, run commands, park if paused."""
+        window, self._window = self._window, StepWindow()
+        self._batches_given = [self._batches_given[1], 0]
+        run = self.run
+        if run is not None and not self.is_off:
+            self._guard.run(run.report, window)
+            self._continue_or_stop(run.pass_boundary())
+            self._guard.run(run.step_begins)
+
+    def _continue_or_stop(self, going: bool) -> None:
+        if not going and self.run is not None:
+            raise StopTraining(f"stopped after {self.run.step:,} steps")
+
+    def end(self, error: BaseException | None) -> None:
+        """The script is over: end the last step, then the run."""
+        was_off, self.is_off = self.is_off, True
+        self._hooks.close()
+        run, window = self.run, self._window
+        if run is None:
+            return
+        try:
+            if not (was_off or isinstance(error, KeyboardInterrupt | StopTraining)):
+                self._end_last_step(run, window)
+        except KeyboardInterrupt as interrupt:
+            run.end(interrupt)
+            raise
+        run.end(error)
+
+    def _end_last_step(self, run: ScriptRun, window: StepWindow) -> None:
+        if window.stepped:
+            self._guard.run(run.report, window)
+            run.pass_boundary()

@@ -1,0 +1,42 @@
+"""The worked examples of `docs/extend.md` and `docs/train.md` run as they are printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.loops.loop_registry import unregister_loop
+
+if TYPE_CHECKING:
+    import pytest
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def run_blocks(text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "my_loops"}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "document", "exec", dont_inherit=True), names)
+    return names
+
+
+def test_the_loop_of_the_document_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "extend.md").read_text(encoding="utf-8")
+    section = text.split("\n## A loop\n")[1].split("\n## ")[0]
+    # Dataclasses look their module up by its name.
+    monkeypatch.setitem(__import__("sys").modules, "my_loops", __import__("types"))
+    try:
+        result = run_blocks(section)["result"]
+    finally:
+        unregister_loop("pca")
+    assert (result["status"], result["loop"]) == ("finished", "pca")
+    assert result["best_val_loss"] < 0.1
+
+
+def test_the_page_on_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_blocks((DOCS / "train.md").read_text(encoding="utf-8"))["result"]
+    assert result["status"] == "finished"
+    assert (Path(result["run_dir"]) / ".hydra" / "overrides.yaml").is_file()
