@@ -167,7 +167,8 @@ class ScriptRun:
         """Find what is trained, and the name of the optimizer."""
         self._main = optimizer
         self._name(optimizer, names)
-        parameters = parameters_of([optimizer, *optimizers])
+        self._measured = [optimizer, *(each for each in optimizers if each is not optimizer)]
+        parameters = parameters_of(self._measured)
         self.roots = names.roots(parameters)
         self._tensors = names.tensor_names(not_owned(parameters, self.roots))
         self._model = as_one_module(self.roots, self._tensors)
@@ -184,7 +185,7 @@ class ScriptRun:
         # An empty module: counting zeros puts hooks on the model, and the script may save or copy
         # it with them.
         self._metrics = RuntimeMetrics(nn.Module(), optimizer, self.controller)
-        self._run.show(LayerNorms(), model=self._model, optimizer=optimizer)
+        self._run.show(LayerNorms(), model=self._model, optimizer=self._measured)
         self._reporter = StepReporter(self._run, self._metrics)
         return self._reporter
 
