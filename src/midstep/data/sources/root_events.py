@@ -285,7 +285,7 @@ def _to_columns(arrays: Any, config: ImportConfig) -> Columns:
     )
     columns["globals"] = np.stack([_flat(arrays, name) for name in config.globals], axis=1)
     if config.label is not None:
-        columns["label"] = _flat(arrays, config.label).astype(np.int64)
+        columns["label"] = _whole_numbers(arrays, config.label)
     return columns
 
 
@@ -308,10 +308,28 @@ def _flatten_particles(
 
 
 def _flat(arrays: Any, branch: str) -> NDArray[np.float32]:
+    return np.asarray(_one_per_event(arrays, branch), dtype=np.float32)
+
+
+def _one_per_event(arrays: Any, branch: str) -> Any:
     column = arrays[branch]
     if column.ndim != 1:
         raise FormatError(f"the branch {branch!r} has not one value for each event")
-    return np.asarray(column, dtype=np.float32)
+    return column
+
+
+def _whole_numbers(arrays: Any, branch: str) -> NDArray[np.int64]:
+    """Labels of events. Not by way of float32, which merges large numbers."""
+    values = np.asarray(_one_per_event(arrays, branch))
+    labels = np.zeros(len(values), np.int64)
+    with np.errstate(invalid="ignore"):  # NaN becomes some number, which differs from it below
+        labels[:] = values
+    if not np.array_equal(labels, values):
+        raise FormatError(
+            f"the branch {branch!r} has values that are no whole numbers; name one with a class, "
+            "or with 1 for an anomaly, with --label"
+        )
+    return labels
 
 
 def pack_tokens(
