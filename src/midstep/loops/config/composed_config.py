@@ -118,6 +118,10 @@ class ConfigTree:
 
     def check(self, overrides: Iterable[str]) -> list[CheckedOverride]:
         """The overrides with full keys. Those of several values are allowed here, for sweeps."""
+        with _one_line_errors():
+            return self._check(overrides)
+
+    def _check(self, overrides: Iterable[str]) -> list[CheckedOverride]:
         parsed = parse_overrides(overrides)
         every_loop = {
             name
