@@ -7,7 +7,6 @@ largest transverse momentum; tokens are ordered by type, and by momentum within 
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ from midstep.core.field_checks import at_least, require, shares
 from midstep.core.files.storage import (
     make_folder,
     storage_errors,
+    sync_file,
     sync_folder,
     temporary_name,
 )
@@ -167,7 +167,7 @@ def import_events(
                 if progress is not None:
                     progress(ImportProgress(done, total))
             result = writer.finish(files)
-        _sync_file(temporary)
+        sync_file(temporary)  # before the rename: a name must not lead to an empty file
         temporary.replace(out)
     sync_folder(out.parent)
     return result
@@ -182,14 +182,6 @@ def _assign_splits(total: int, config: ImportConfig) -> NDArray[np.int8]:
     for number, rows in enumerate(parts):
         splits[rows] = number
     return splits
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # before the rename: a name must not lead to an empty file
-    finally:
-        os.close(descriptor)
 
 
 # -- ROOT -----------------------------------------------------------------------------------------
