@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from midstep.core.errors import ConfigError, FormatError
-from midstep.facts import discover_runs
+from midstep.facts import FactsWriter, discover_runs
 from midstep.loops import compose
 from midstep.loops.composed.auto_batch_size import with_batch_size
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
@@ -167,6 +167,16 @@ def test_neither_a_pipe_nor_a_module_that_cannot_be_read_stops_the_list(
     data.unlink()
     os.mkfifo(data)
     assert {cell.change for cell in list_cells(folder, read_plan(folder))} == {"data"}
+
+
+def test_a_lease_whose_step_is_no_number_gives_no_share(tmp_path: Path) -> None:
+    folder = sweep_in(tmp_path)
+    job = read_plan(folder).jobs[0]
+    with FactsWriter(folder / job.run_dir) as facts:
+        facts.event("on_start", total_steps=20)
+    (folder / job.run_dir / "lease.json").write_text('{"step": "many"}')
+    cell = list_cells(folder, read_plan(folder))[0]
+    assert (cell.state, cell.step, cell.share) == ("killed", None, None)
 
 
 def test_an_edit_of_one_part_makes_no_cell_of_another_outdated() -> None:
