@@ -118,6 +118,8 @@ def test_a_folder_adds_options_and_a_broken_file_is_one_line(tmp_path: Path) -> 
     (tmp_path / "loop" / "mine.yaml").write_text("name: [ae\n")
     with pytest.raises(ConfigError, match="not YAML"):
         ConfigTree(tmp_path).check(["loop=mine,ae"])
+    (tmp_path / "loop" / "mine.yaml").write_bytes(b"name: \xff\n")
+    assert "not YAML" in refusal("loop=mine", config_dir=tmp_path)
 
 
 def test_a_mapping_becomes_the_same_settings_as_overrides() -> None:

@@ -293,7 +293,7 @@ def _one_line_errors() -> Iterator[None]:
         reason = f": {_first_line(cause)}" if isinstance(cause, OmegaConfBaseException) else ""
         message = f"{_first_line(error)}{reason}"
         raise ConfigError(message.removeprefix("Error merging override ")) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"a file of the config tree is not YAML: {_first_line(error)}") from error
 
 
