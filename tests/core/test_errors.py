@@ -14,13 +14,18 @@ CLASSES = [
 
 @pytest.mark.parametrize(
     "error",
-    [one for one in CLASSES if one is not errors.MidstepError],
+    [one for one in CLASSES if one not in (errors.MidstepError, errors.StopTraining)],
     ids=lambda one: one.__name__,
 )
 def test_each_error_is_of_the_family_and_also_a_builtin(error: type) -> None:
     assert issubclass(error, errors.MidstepError)
     builtin = {base for base in error.__mro__ if base.__module__ == "builtins"}
     assert builtin - {Exception, BaseException, object}
+
+
+def test_a_stop_passes_through_handlers_of_exceptions() -> None:
+    assert issubclass(errors.StopTraining, SystemExit)
+    assert not issubclass(errors.StopTraining, Exception)
 
 
 def test_a_missing_extra_says_how_to_install_it() -> None:

@@ -475,6 +475,31 @@ def test_settings_of_an_attached_run_are_in_its_header(tmp_path):
         small.attach(tmp_path, config=3)
 
 
+def test_settings_that_are_nested_are_recorded_without_secrets_or_copies():
+    import threading
+    from argparse import Namespace
+    from dataclasses import dataclass, field
+
+    from midstep.live.loop.run_config import as_settings
+
+    @dataclass
+    class Login:
+        api_key: str = "abc"
+
+    @dataclass
+    class Settings:
+        lock: Any = field(default_factory=threading.Lock)
+        login: Login = field(default_factory=Login)
+        lr: Any = field(default_factory=lambda: torch.tensor(0.5))
+
+    settings = as_settings(Settings())
+    assert (settings["login"], settings["lr"]) == ({"api_key": "***"}, 0.5)
+    deep: Any = Namespace(api_key="abc")
+    for _ in range(9):
+        deep = {"inside": [deep]}
+    assert "abc" not in str(as_settings({"deep": deep, "near": Namespace(api_key="abc")}))
+
+
 # -- boundaries that are missed -------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from midstep.core.errors import ConfigError, FormatError
-from midstep.facts import discover_runs
+from midstep.facts import FactsWriter, discover_runs
 from midstep.loops import compose
 from midstep.loops.composed.auto_batch_size import with_batch_size
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
@@ -79,6 +80,7 @@ def test_equal_cells_are_refused() -> None:
         ('"version":1', '"version":2', "newer midstep"),
         ('"run_dir":"run_', '"run_dir":"../run_', "names no run directory"),
         ('"axes":', '"exas":', "damaged"),
+        ('"job":0', '"job":"../0"', "damaged"),
         ("{", "", "damaged"),
     ],
 )
@@ -144,6 +146,37 @@ def test_the_address_covers_config_data_and_the_named_code_alone(
     data.write_bytes(b"other")
     assert changes() == {"data"}
     sys.modules.pop("named_part", None)
+
+
+@pytest.mark.timeout(20)
+def test_neither_a_pipe_nor_a_module_that_cannot_be_read_stops_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "edited_part.py").write_text("A = 1\n")
+    data = tmp_path / "data.h5"
+    data.write_bytes(b"one")
+    plan = plan_of(modules=["edited_part"], data_files=[data])
+    folder = sweep_in(tmp_path, plan)
+    (tmp_path / "edited_part.py").write_text("A = (1  # not finished\n")
+    assert {cell.change for cell in list_cells(folder, read_plan(folder))} == {"code"}
+    with pytest.raises(ConfigError, match="edited_part cannot be read"):
+        plan_of(modules=["edited_part"])
+    jobs = tuple(replace(job, modules=("", "__main__")) for job in plan.jobs)
+    assert {cell.change for cell in list_cells(folder, replace(plan, jobs=jobs))} == {"code"}
+    data.unlink()
+    os.mkfifo(data)
+    assert {cell.change for cell in list_cells(folder, read_plan(folder))} == {"data"}
+
+
+def test_a_lease_whose_step_is_no_number_gives_no_share(tmp_path: Path) -> None:
+    folder = sweep_in(tmp_path)
+    job = read_plan(folder).jobs[0]
+    with FactsWriter(folder / job.run_dir) as facts:
+        facts.event("on_start", total_steps=20)
+    (folder / job.run_dir / "lease.json").write_text('{"step": "many"}')
+    cell = list_cells(folder, read_plan(folder))[0]
+    assert (cell.state, cell.step, cell.share) == ("killed", None, None)
 
 
 def test_an_edit_of_one_part_makes_no_cell_of_another_outdated() -> None:

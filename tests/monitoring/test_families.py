@@ -11,6 +11,7 @@ import yaml
 
 import midstep
 from midstep.core.errors import ConfigError
+from midstep.facts import FactsWriter
 from midstep.facts.format.run_files import classify
 from midstep.monitoring import (
     LoggingConfig,
@@ -129,6 +130,10 @@ def test_ages_of_codes_count_epochs_since_their_last_use(payload):
     assert truth.of_epoch(2)["ages"] == [[0, 2, 3]]
     truth.add(1, [0, 5, 0], timeline=1)  # a rewind counted the epoch again
     assert truth.of_epoch(2)["ages"] == [[0, 1, 3]]
+    truth.add(3, [1, 0], rank=0, timeline=2)  # resumed with a smaller codebook
+    truth.add(3, [1, 1, 1], rank=1)
+    assert truth.of_epoch(3)["counts"] == [[1, 0]]
+    assert truth.of_epoch(3)["ages"] == [[0, 1]]
     assert payload["codebook"]["oldest_dead_epochs"] == 3
     [figure] = draw("codebook", payload)
     statistics = codebook_statistics(payload["codebook"]["counts"])
@@ -184,6 +189,15 @@ def test_equal_data_gives_equal_bytes_and_a_list_is_a_history(tmp_path):
         handle_event(SMALL, ALL, "on_epoch_end", payload)
     assert figures_of(tmp_path / "a") == figures_of(tmp_path / "b")
     assert len(figures_of(tmp_path / "a")) == 1
+
+
+@pytest.mark.parametrize("counts", [[[1], [1, 2]], {"a": 1}, "many", [-1], [1 << 70]])
+def test_counts_that_are_no_counts_are_left_out_and_the_run_is_drawn(tmp_path, counts):
+    with FactsWriter(tmp_path) as facts:
+        facts.event("on_epoch_end", epoch=0, train_loss=0.5, codebook={"counts": counts})
+    payloads = FactsPayloads(tmp_path)
+    payloads.refresh()
+    assert payloads.payload()["histories"] == {"train_loss": {0: 0.5}}
 
 
 def test_a_run_can_be_drawn_as_it_was_after_an_earlier_epoch(tmp_path):

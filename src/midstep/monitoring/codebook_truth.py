@@ -35,12 +35,16 @@ def as_counts(counts: Any) -> Counts:
     """Counts as an array [codebooks, codes].
 
     Raises:
-        ValueError: there is no code, or a count is negative.
+        ValueError: there is no code, or a count is negative or no number.
     """
-    array = np.atleast_2d(np.asarray(counts, np.int64))
+    try:
+        array = np.atleast_2d(np.asarray(counts, np.int64))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"codebook counts must be whole numbers: {error}") from None
     if array.ndim != 2 or not array.size or (array < 0).any():
         raise ValueError(
-            f"codebook counts need the shape [codebooks, codes], got {list(array.shape)}"
+            "codebook counts need the shape [codebooks, codes] and no negative number, got "
+            f"{list(array.shape)}"
         )
     return array
 
@@ -64,15 +68,25 @@ class CodebookTruth:
         return sorted(self._counts)
 
     def add(self, epoch: int, counts: Any, *, rank: int = 0, timeline: int = 0) -> None:
-        """The counts of a rank; those of a higher timeline replace them."""
+        """The counts of a rank; those of a higher timeline replace them.
+
+        Raises:
+            ValueError: see `as_counts`.
+        """
+        array = as_counts(counts)
         by_rank = self._counts.setdefault(epoch, {})
         known = by_rank.get(rank)
         if known is None or known[0] <= timeline:
-            by_rank[rank] = (timeline, as_counts(counts))
+            by_rank[rank] = (timeline, array)
 
     def counts(self, epoch: int) -> Counts:
-        """The counts of an epoch, summed over ranks."""
-        per_rank = [counts for _, counts in self._counts[epoch].values()]
+        """The counts of an epoch, summed over ranks.
+
+        Ranks whose codebook has another size are left out: they are of a timeline that was left.
+        """
+        by_rank = self._counts[epoch].values()
+        _, newest = max(by_rank, key=lambda each: each[0])
+        per_rank = [counts for _, counts in by_rank if counts.shape == newest.shape]
         total: Counts = np.sum(per_rank, axis=0)
         return total
 
@@ -82,7 +96,9 @@ class CodebookTruth:
         for each in self.epochs:
             if each > epoch:
                 break
-            ages = np.where(self.counts(each) > 0, 0, ages + 1)
+            counts = self.counts(each)
+            if counts.shape == ages.shape:  # a resumed run may have a codebook of another size
+                ages = np.where(counts > 0, 0, ages + 1)
         return ages
 
     def of_epoch(self, epoch: int) -> Mapping[str, Any]:

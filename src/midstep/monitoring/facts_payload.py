@@ -5,6 +5,7 @@ A run that trains is read from its tail, a finished one as a whole, by the same 
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from midstep.facts.index.event_summary import epoch_values
 from midstep.monitoring.codebook_truth import CodebookTruth, codebook_statistics
 from midstep.monitoring.figure_payload import EPOCH_FIELDS, FigurePayload
 
+_log = logging.getLogger("midstep.monitoring")
 _EPOCHS = (Moment.EPOCH_END, Moment.VALIDATION_END)
 
 
@@ -58,10 +60,9 @@ class FactsPayloads:
             return
         if self._last_epoch is not None and epoch > self._last_epoch:
             return
-        timeline, codebook = record["timeline"], record.get("codebook")
+        timeline = record["timeline"]
         values = epoch_values(record) if rank == 0 else {}
-        if isinstance(codebook, dict) and "counts" in codebook:
-            self._codebook.add(epoch, codebook["counts"], rank=rank, timeline=timeline)
+        if self._add_counts(rank, record):
             statistics = codebook_statistics(self._codebook.counts(epoch))
             values |= {f"codebook_{name}": statistics[name] for name in ("perplexity", "usage")}
         if values:
@@ -73,6 +74,19 @@ class FactsPayloads:
                 self._fields[name] = (timeline, epoch, record[name])
         if moment == Moment.EPOCH_END:
             self.finished_epoch = epoch
+
+    def _add_counts(self, rank: int, record: dict[str, Any]) -> bool:
+        """Add the counts of codes in a record; False if it has none that can be read."""
+        codebook = record.get("codebook")
+        if not isinstance(codebook, dict) or "counts" not in codebook:
+            return False
+        epoch, timeline = record["epoch"], record["timeline"]
+        try:
+            self._codebook.add(epoch, codebook["counts"], rank=rank, timeline=timeline)
+        except ValueError as error:
+            _log.debug("codebook counts of epoch %s are left out: %s", epoch, error)
+            return False
+        return True
 
     def payload(self, *, newer_than: int = -1) -> FigurePayload | None:
         """What is known after the last epoch; None before the first has ended.

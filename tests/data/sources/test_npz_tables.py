@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 
 from midstep.core.errors import FormatError
 from midstep.data.sources import DataConfig, load_source, make_dataloaders
+from midstep.data.sources.npz_tables import read_table
 
 
 @pytest.fixture
@@ -88,6 +90,7 @@ WRONG: dict[str, tuple[dict[str, bytes], str]] = {
     "negative": ({"X": header("(-1, -2)") + bytes(16)}, "expected no negative size"),
     "no header": ({"X": b"pickled"}, "not an array in .npy format"),
     "header bomb": ({"X": header("(" + "1," * 9_000 + ")")}, "not an array in .npy format"),
+    "half a header": ({"X": header("(4, 2", "<f8").replace(b"}", b" ")}, "not an array in .npy"),
     "one dimension": ({"X": npy(np.zeros(4))}, r"shape \[4\], expected rows × features"),
     "no rows": ({"X": npy(np.zeros((0, 2)))}, "expected rows × features"),
     "not finite": ({"X": npy(np.array([[1.0], [np.inf]]))}, "row 1 has a value that is not finite"),
@@ -123,3 +126,17 @@ def test_an_archive_that_is_damaged_or_lists_a_name_twice_is_refused(tmp_path: P
         file.writestr("X", ROWS)
     with pytest.raises(FormatError, match="names twice"):
         load_source(DataConfig(name="npz", path=str(path)))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_no_flipped_byte_of_an_archive_is_an_error_of_another_kind(
+    method: int, tmp_path: Path
+) -> None:
+    draw, path = np.random.default_rng(0), tmp_path / "flipped.npz"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("X.npy", npy(draw.normal(size=(20, 3))))
+    data = path.read_bytes()
+    for at in draw.integers(len(data), size=150):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        with suppress(FormatError):
+            read_table(path)

@@ -44,6 +44,8 @@ def write_root(path: Path, *, without: str = "", missing_value: bool = False) ->
     branches["MET_px"] = np.where(missing == 7, np.nan, missing) if missing_value else missing
     branches["MET_py"] = -missing
     branches["anomaly"] = (np.arange(EVENTS) == 9).astype(np.int32)
+    branches["share"] = np.where(missing == 3, np.nan, missing + 0.5)
+    branches["number"] = np.arange(EVENTS, dtype=np.int64) + 2**24
     branches.pop(without, None)
     with uproot.recreate(path) as file:
         file.mktree("events", {name: _type_of(value) for name, value in branches.items()})
@@ -126,6 +128,14 @@ def test_the_same_import_gives_the_same_events_in_pieces(
     assert [each.done for each in steps[1:]] == [7, 14, 21, 28, 35, 40]
 
 
+def test_large_labels_stay_apart(root_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "events.h5"
+    import_events([root_file], out, ImportConfig(particles=PARTICLES, label="number"))
+    with h5py.File(out) as file:
+        labels = [label for group in file.values() for label in group["label"][...].tolist()]
+    assert sorted(labels) == [2**24 + event for event in range(1, EVENTS)]
+
+
 def test_a_missing_branch_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     root = write_root(tmp_path / "events.root", without="Muon_E")
     out = tmp_path / "out" / "events.h5"
@@ -144,6 +154,7 @@ def test_wrong_input_leaves_no_file(root_file: Path, tmp_path: Path) -> None:
         (damaged, {}, FormatError, "cannot be read"),
         (nan, {}, FormatError, "event 7 has a value in globals that is not finite"),
         (root_file, {"tree": "Events"}, ConfigError, "has no tree 'Events'; it has events"),
+        (root_file, {"label": "share"}, FormatError, "'share' has values that are no whole"),
         (root_file, {"globals": ("Jet_Px",)}, FormatError, "'Jet_Px' has not one value"),
         (
             root_file,

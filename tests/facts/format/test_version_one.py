@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from midstep.core.errors import FormatError
 from midstep.facts import FactsReader, FactsTail, FactsWriter, RunIndex, end_state, load_runs
-from midstep.facts.format.version_one import upcast_line
+from midstep.facts.format.version_one import read_version_one_csv, upcast_line
 from midstep.facts.write.scalars_csv import epoch_records
 from tests.golden.make_version_one import BORN, EPOCHS, NAN_AT
 
@@ -84,6 +85,16 @@ def test_a_metric_born_late_neither_shifts_nor_breaks_a_column(runs):
     assert (row.best_epoch, row.best_val_loss, row.total_time_s) == (9, 0.15, 20.0)
     assert (row["override.loop"], row["override.phase1.trainer.seed"]) == ("ae", "3")
     assert row.test_loss == 0.2
+
+
+def test_a_table_with_epochs_that_are_none_or_giant_cells_is_no_other_error(tmp_path):
+    (tmp_path / "facts").mkdir()
+    table = tmp_path / "facts" / "scalars.csv"
+    table.write_text("epoch,train_loss\ninf,1\nnan,1\n0.5,1\n2,0.25\n")
+    assert [record["epoch"] for record in read_version_one_csv(tmp_path)] == [2]
+    table.write_text(f"epoch,train_loss\n2,{'9' * 200_000}\n")
+    with pytest.raises(FormatError, match=r"scalars\.csv cannot be read as CSV"):
+        read_version_one_csv(tmp_path)
 
 
 def test_a_writer_continues_a_run_of_version_one_without_quarantine(runs):

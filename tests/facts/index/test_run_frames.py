@@ -92,6 +92,8 @@ def test_a_run_that_grew_is_read_on(tmp_path):
         ("a: ${env:HOME}\n", "reads the environment"),
         ("a: &x [1]\nb: [*x, *x]\n", "aliases"),
         ("[1, 2]\n", "not a mapping"),
+        ("a: 2024-13-45\n", "not plain YAML"),
+        ("a: 0x_\n", "not plain YAML"),
     ],
 )
 def test_a_strangers_config_is_refused(tmp_path, config, words):

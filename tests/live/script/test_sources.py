@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,7 @@ import midstep
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.live.script.patches.import_hook import ImportHook
-from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, take_scalars
+from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, scalars_in, take_scalars
 from midstep.live.script.patches.replaced import Patches
 from midstep.live.script.patches.script_settings import SETTING_SOURCES, ScriptSettings
 
@@ -94,10 +95,17 @@ def test_dicts_that_are_logged_are_taken_and_passed_on(patches, name):
     data = {"loss": torch.tensor(0.5), "eval": {"acc": 1.0}, "image": object(), "name": "x"}
     logger.log(data, step=3)
     assert logger.logged == [(data, 3)]
-    assert taken == [(source, {"loss": torch.tensor(0.5), "eval/acc": 1.0})]
+    assert taken == [(source, data)]
+    assert scalars_in(data) == {"loss": torch.tensor(0.5), "eval/acc": 1.0}
     patches.undo()
     logger.log({"loss": 1.0})
     assert len(taken) == 1
+
+
+def test_a_table_of_one_cell_is_no_scalar_and_no_error():
+    pandas = pytest.importorskip("pandas")
+    values = {"table": pandas.DataFrame([[1.0]]), "loss": np.float32(0.5)}
+    assert scalars_in(values) == {"loss": 0.5}
 
 
 def test_a_module_is_changed_once_when_it_is_imported_and_keeps_its_loader(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from midstep.facts import FactsReader
 from midstep.facts.deletion import plan_deletion
 from midstep.loops import compose
 from midstep.loops.bcl_config import CONDITIONS
-from midstep.loops.composed import mlp
+from midstep.loops.composed import loop_training, mlp
 from midstep.loops.composed.bcl import bcl_config
 from midstep.loops.composed.loop_training import LoopTraining, RunLocation, train_loop
 from tests.checkers.lives import Life, inexact_facts, live
@@ -138,6 +138,28 @@ def test_a_profile_is_saved_and_belongs_to_the_run(tmp_path: Path) -> None:
     assert any("addmm" in row["name"] for row in profile["rows"])
     assert (run_dir / profile["trace"]).stat().st_size == profile["trace_bytes"]
     assert plan_deletion(run_dir).foreign == []
+
+
+def test_a_training_that_fails_leaves_neither_profiler_nor_open_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = prepare("loop=mlp", "trainer.profile=steps", "trainer.epochs=1")
+
+    def fail(step: int) -> None:
+        if step == 5:
+            raise RuntimeError("in a step")
+
+    run = training.open(RunLocation.of(training.composed, save_dir=tmp_path))
+    training.session.on_step(lambda record: fail(record.step))
+    with pytest.raises(RuntimeError, match="in a step"):
+        training.run_to_end(run)
+    assert json.loads((run.dir / "artifacts" / "profile.json").read_text())["steps"] == 2
+    again = prepare("loop=mlp", "trainer.epochs=1")
+    opened = again.open(RunLocation.of(again.composed, save_dir=tmp_path))
+    monkeypatch.setattr(loop_training, "FigureSession", lambda *_: fail(5))
+    with pytest.raises(RuntimeError, match="in a step"):
+        again.run_to_end(opened)
+    assert opened.ended
 
 
 def test_the_automatic_batch_size_is_recorded_and_changes_no_weight(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, FormatError
 from midstep.loops import compose
 from midstep.loops.config.composed_config import ConfigTree, as_composed
 from midstep.loops.config.loop_recipe import LoopRecipe
@@ -115,6 +115,12 @@ def test_a_folder_adds_options_and_a_broken_file_is_one_line(tmp_path: Path) -> 
     (tmp_path / "phase1" / "encoder" / "narrow.yaml").write_text("name: [mlp\n")
     refusal("phase1/encoder=narrow", config_dir=tmp_path)
     assert "--config-dir" in refusal(config_dir=tmp_path / "missing")
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / "mine.yaml").write_text("name: [ae\n")
+    with pytest.raises(ConfigError, match="not YAML"):
+        ConfigTree(tmp_path).check(["loop=mine,ae"])
+    (tmp_path / "loop" / "mine.yaml").write_bytes(b"name: \xff\n")
+    assert "not YAML" in refusal("loop=mine", config_dir=tmp_path)
 
 
 def test_a_mapping_becomes_the_same_settings_as_overrides() -> None:
@@ -134,6 +140,12 @@ def test_recorded_settings_are_read_back(tmp_path: Path) -> None:
         (tmp_path / ".hydra" / name).write_text(text)
     assert read_recorded(tmp_path).config == composed.config
     assert yaml.safe_load(composed.hydra_texts["overrides.yaml"]) == list(composed.overrides)
+    (tmp_path / ".hydra" / "hydra.yaml").write_text("hydra: 3\n")
+    with pytest.raises(FormatError, match=r"hydra\.yaml lacks the overrides"):
+        read_recorded(tmp_path)
+    (tmp_path / ".hydra" / "config.yaml").write_text("loop: {name: '${oc.env:HOME}'}\n")
+    with pytest.raises(FormatError, match="reads the environment"):
+        read_recorded(tmp_path)
     (tmp_path / ".hydra" / "config.yaml").unlink()
     with pytest.raises(ConfigError, match="not made by `midstep train`"):
         read_recorded(tmp_path)

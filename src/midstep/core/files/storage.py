@@ -88,6 +88,15 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
         raise storage_error(folder, "sync the folder", error) from error
 
 
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Make the content of a file durable that a library has written; before it is renamed."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def replace_bytes(
     path: str | os.PathLike[str], data: bytes, *, durable: bool = True, mode: int = 0o666
 ) -> None:

@@ -6,7 +6,9 @@ anomalies are `test`. Without `y`, rows are divided into 80, 10 and 10 percent.
 
 from __future__ import annotations
 
+import lzma
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -39,8 +41,13 @@ MOST_HEADER_BYTES = 4_096
 MOST_MEMBERS = 100
 MOST_EXPANSION = 1_100
 """Largest accepted ratio of unpacked to packed bytes. Deflate reaches 1,032 at most."""
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
+_ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(OSError, EOFError, RuntimeError, UnicodeError),
+)
 """What reading a damaged archive raises; RuntimeError includes methods that are not supported."""
+_HEADER_ERRORS = (ValueError, KeyError, EOFError, SyntaxError, TypeError, tokenize.TokenError)
+"""What NumPy raises for a header that is no dict of an array."""
 
 
 def build_npz(cfg: DataConfig) -> SourceData:
@@ -98,7 +105,7 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
                 if name in members
             }
     except _ZIP_ERRORS as error:
-        raise FormatError(f"{path} cannot be read as an .npz file: {error}") from None
+        raise FormatError(f"{path} cannot be read as an .npz file: {_reason(error)}") from None
     if "X" not in arrays:
         names = ", ".join(members) or "nothing"
         raise FormatError(f"{path} has no array 'X' with the rows; it holds {names}")
@@ -142,14 +149,18 @@ def _read_header(member: Any, label: str) -> tuple[tuple[int, ...], bool, np.dty
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, is_fortran, dtype = read(member, max_header_size=MOST_HEADER_BYTES)
-    except (ValueError, KeyError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise FormatError(f"{label} is not an array in .npy format: {reason}") from None
+    except _HEADER_ERRORS as error:
+        raise FormatError(f"{label} is not an array in .npy format: {_reason(error)}") from None
     if min(shape, default=0) < 0:
         raise FormatError(f"{label} has the shape {list(shape)}, expected no negative size")
     if dtype.kind not in "fiub":
         raise FormatError(f"{label} has the type {dtype}, expected numbers")
     return shape, is_fortran, dtype, member.tell()
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error; zipfile ends some files with an `EOFError` that has no text."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _check_table(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

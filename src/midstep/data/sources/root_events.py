@@ -7,7 +7,6 @@ largest transverse momentum; tokens are ordered by type, and by momentum within 
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ from midstep.core.field_checks import at_least, require, shares
 from midstep.core.files.storage import (
     make_folder,
     storage_errors,
+    sync_file,
     sync_folder,
     temporary_name,
 )
@@ -167,7 +167,7 @@ def import_events(
                 if progress is not None:
                     progress(ImportProgress(done, total))
             result = writer.finish(files)
-        _sync_file(temporary)
+        sync_file(temporary)  # before the rename: a name must not lead to an empty file
         temporary.replace(out)
     sync_folder(out.parent)
     return result
@@ -182,14 +182,6 @@ def _assign_splits(total: int, config: ImportConfig) -> NDArray[np.int8]:
     for number, rows in enumerate(parts):
         splits[rows] = number
     return splits
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # before the rename: a name must not lead to an empty file
-    finally:
-        os.close(descriptor)
 
 
 # -- ROOT -----------------------------------------------------------------------------------------
@@ -285,7 +277,7 @@ def _to_columns(arrays: Any, config: ImportConfig) -> Columns:
     )
     columns["globals"] = np.stack([_flat(arrays, name) for name in config.globals], axis=1)
     if config.label is not None:
-        columns["label"] = _flat(arrays, config.label).astype(np.int64)
+        columns["label"] = _whole_numbers(arrays, config.label)
     return columns
 
 
@@ -308,10 +300,28 @@ def _flatten_particles(
 
 
 def _flat(arrays: Any, branch: str) -> NDArray[np.float32]:
+    return np.asarray(_one_per_event(arrays, branch), dtype=np.float32)
+
+
+def _one_per_event(arrays: Any, branch: str) -> Any:
     column = arrays[branch]
     if column.ndim != 1:
         raise FormatError(f"the branch {branch!r} has not one value for each event")
-    return np.asarray(column, dtype=np.float32)
+    return column
+
+
+def _whole_numbers(arrays: Any, branch: str) -> NDArray[np.int64]:
+    """Labels of events. Not by way of float32, which merges large numbers."""
+    values = np.asarray(_one_per_event(arrays, branch))
+    labels = np.zeros(len(values), np.int64)
+    with np.errstate(invalid="ignore"):  # NaN becomes some number, which differs from it below
+        labels[:] = values
+    if not np.array_equal(labels, values):
+        raise FormatError(
+            f"the branch {branch!r} has values that are no whole numbers; name one with a class, "
+            "or with 1 for an anomaly, with --label"
+        )
+    return labels
 
 
 def pack_tokens(

@@ -6,7 +6,6 @@ safetensors, so opening one runs no code.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from midstep.core.files.storage import make_folder, storage_errors, sync_folder, temporary_name
+from midstep.core.files.storage import (
+    make_folder,
+    storage_errors,
+    sync_file,
+    sync_folder,
+    temporary_name,
+)
 from midstep.core.files.user_state import user_folder
 from midstep.data.sources.source_data import (
     SPLITS,
@@ -113,10 +118,6 @@ def _save(path: Path, columns: dict[Split, Batch]) -> None:
     make_folder(path.parent, mode=0o700)
     with storage_errors(path, "write"), temporary_name(path) as temporary:
         save_file(tensors, temporary)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)  # before the rename: a name must not lead to an empty file
-        finally:
-            os.close(descriptor)
+        sync_file(temporary)  # before the rename: a name must not lead to an empty file
         temporary.replace(path)
     sync_folder(path.parent)

@@ -140,7 +140,7 @@ def read_version_one_csv(run_dir: Path) -> list[dict[str, Any]]:
     the head line: such a row is read as far as the head line goes.
 
     Raises:
-        FormatError: the file has no column `epoch`.
+        FormatError: the file has no column `epoch`, or is not CSV.
     """
     path = run_dir / "facts" / "scalars.csv"
     try:
@@ -148,14 +148,17 @@ def read_version_one_csv(run_dir: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     table = csv.DictReader(io.StringIO(text), restkey="", restval="")
-    if "epoch" not in (table.fieldnames or ()):
-        raise FormatError(f"{path} has no column epoch; it is no table of scalars")
-    return [record for row in table if (record := _csv_record(row)) is not None]
+    try:
+        if "epoch" not in (table.fieldnames or ()):
+            raise FormatError(f"{path} has no column epoch; it is no table of scalars")
+        return [record for row in table if (record := _csv_record(row)) is not None]
+    except csv.Error as error:
+        raise FormatError(f"{path} cannot be read as CSV: {error}") from None
 
 
 def _csv_record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     epoch = _number(row.get("epoch"))
-    if epoch is None or epoch != int(epoch):
+    if epoch is None or not epoch.is_integer():  # neither for NaN nor for infinity
         return None
     metrics = {
         name.removeprefix("metric_"): number

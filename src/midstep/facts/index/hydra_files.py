@@ -79,11 +79,18 @@ def load_plain_yaml(text: str, path: Path) -> Any:
     except ImportError:
         raise MissingExtraError.of("pyyaml", "runs") from None
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise FormatError(f"{path} has YAML aliases; settings are written out in full")
-            if _READS_ENVIRONMENT.search(getattr(event, "value", "")):
-                raise FormatError(f"{path} reads the environment ({event.value}); it is refused")
+        _refuse_references(yaml, text, path)
         return yaml.safe_load(text)  # builds no Python objects from tags
-    except (yaml.YAMLError, RecursionError) as error:
+    except FormatError:
+        raise
+    # ValueError: PyYAML does not catch that of a date such as 2024-13-45, or of a long number.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise FormatError(f"{path} is not plain YAML: {' '.join(str(error).split())}") from None
+
+
+def _refuse_references(yaml: Any, text: str, path: Path) -> None:
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise FormatError(f"{path} has YAML aliases; settings are written out in full")
+        if _READS_ENVIRONMENT.search(getattr(event, "value", "")):
+            raise FormatError(f"{path} reads the environment ({event.value}); it is refused")

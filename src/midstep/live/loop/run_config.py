@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_TEXT = 2000
 """Characters of one value that are kept."""
+TOO_DEEP = "…"
+"""In place of settings that are nested more deeply than is recorded."""
 
 
 def header_config(parts: TrainingParts, config: Any) -> dict[str, Any]:
@@ -52,16 +56,15 @@ def as_settings(config: Any) -> dict[str, Any]:
     """
     if config is None:
         return {}
-    if isinstance(config, Mapping) and not _is_omegaconf(config):
-        settings: Any = dict(config)
-    elif is_dataclass(config) and not isinstance(config, type):
-        settings = asdict(config)
-    elif _is_omegaconf(config):
+    settings: Any
+    if _is_omegaconf(config):
         from omegaconf import OmegaConf
 
         settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
     else:
-        settings = getattr(config, "__dict__", None)
+        settings = _members(config)
+        if settings is None:
+            settings = getattr(config, "__dict__", None)
     if not isinstance(settings, Mapping) or isinstance(config, type):
         raise ConfigError(
             f"config is a {type(config).__name__}; give a dict, an argparse Namespace, a dataclass "
@@ -74,16 +77,34 @@ def _is_omegaconf(config: Any) -> bool:
     return type(config).__module__.startswith("omegaconf.")
 
 
+def _members(value: Any) -> Mapping[Any, Any] | None:
+    """What a mapping, a dataclass or a Namespace holds, by name; None for anything else."""
+    if isinstance(value, Mapping):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        # Not `asdict`, which copies every value: a config may hold a model or a lock.
+        return {each.name: getattr(value, each.name, None) for each in fields(value)}
+    return vars(value) if isinstance(value, Namespace | SimpleNamespace) else None
+
+
 def _plain(name: str, value: Any, depth: int = 6) -> Any:
     """A value that JSON holds; text for anything else. Secrets are masked, as in `argv`."""
     if isinstance(value, str) and names_a_secret(name):
         return MASK
     if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, Mapping) and depth:
-        return {str(key): _plain(str(key), each, depth - 1) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset) and depth:
-        return [_plain(name, each, depth - 1) for each in value]
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return value.item() if getattr(value, "device", "cpu") in ("cpu", None) else str(value)
-    return str(value)[:MOST_TEXT]
+    members = _members(value)
+    if members is not None or isinstance(value, list | tuple | set | frozenset):
+        if not depth:
+            return TOO_DEEP  # not `str(value)`, which would show the secrets inside
+        if members is None:
+            return [_plain(name, each, depth - 1) for each in value]
+        return {str(key): _plain(str(key), each, depth - 1) for key, each in members.items()}
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0 and _is_in_host_memory(value):
+        value = value.item()
+    return value if isinstance(value, bool | int | float) else str(value)[:MOST_TEXT]
+
+
+def _is_in_host_memory(scalar: Any) -> bool:
+    """Whether reading a NumPy scalar or a tensor waits for no device."""
+    return str(getattr(scalar, "device", None)) in ("cpu", "None")

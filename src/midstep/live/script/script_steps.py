@@ -22,6 +22,7 @@ from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
 from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
+from midstep.live.script.patches.logged_scalars import scalars_in
 from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
@@ -280,7 +281,8 @@ class ScriptSteps:
             self._guard.run(self._add_scalars, source, values)
 
     def _add_scalars(self, source: str, values: Mapping[str, Any]) -> None:
-        named = {f"{source}/{k}" if k in OWN_NAMES else k: v for k, v in values.items()}
+        scalars = scalars_in(values)
+        named = {f"{source}/{k}" if k in OWN_NAMES else k: v for k, v in scalars.items()}
         if self.run is None or self._window.stepped or self._next.has_begun:
             self._window.add_scalars(named)
         else:

@@ -41,6 +41,7 @@ class WatchedScript:
         """What the script was configured with."""
         self.steps: ScriptSteps | None = None
         """Counts the steps; None before the script has made an optimizer, and in the end."""
+        self._take_settings = disable_on_error(self.settings.add, "reading settings", log)
         self.patches = Patches()
         self._is_over = False
         self._hook = ImportHook(
@@ -87,7 +88,7 @@ class WatchedScript:
 
     def _change_settings(self, module: ModuleType) -> None:
         if not self._is_over:
-            SETTING_SOURCES[module.__name__](self.patches, module, self.settings.add)
+            SETTING_SOURCES[module.__name__](self.patches, module, self._take_settings)
 
     def _change_scalars(self, module: ModuleType) -> None:
         if not self._is_over:

@@ -167,12 +167,12 @@ class LoopTraining:
         session = self.open_session(location, controller)
         try:
             run = session.run
+            if self.parts.begin is not None:
+                self.parts.begin(session)
         except BaseException:
             session.close()
             raise
         self._session = session
-        if self.parts.begin is not None:
-            self.parts.begin(session)
         if self.trainer.profile == "steps":
             self._profile = StepProfile(session)
             self._profile.begin()
@@ -189,16 +189,16 @@ class LoopTraining:
             raise ConfigError("run_to_end needs the run that open_run returned")
         for hook in self._epoch_hooks:
             session.on_epoch(hook)
-        figures = FigureSession(
-            run.dir, self.composed.config.logging, self.parts.families, run.event
-        )
-        with session, figures:
-            if self.parts.total_steps is None:
-                session.fit(epochs=self.trainer.epochs)
-            else:
-                session.fit(steps=self.parts.total_steps)
-            if self._profile is not None:  # a run may be shorter than what is profiled
-                self._profile.end()
+        logging, families = self.composed.config.logging, self.parts.families
+        with session, FigureSession(run.dir, logging, families, run.event):
+            try:
+                if self.parts.total_steps is None:
+                    session.fit(epochs=self.trainer.epochs)
+                else:
+                    session.fit(steps=self.parts.total_steps)
+            finally:  # a run may fail, or be shorter than what is profiled
+                if self._profile is not None:
+                    self._profile.end()
             return self._result(session)
 
     def _result(self, session: Session) -> dict[str, Any]:

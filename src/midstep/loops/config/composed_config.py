@@ -119,6 +119,10 @@ class ConfigTree:
 
     def check(self, overrides: Iterable[str]) -> list[CheckedOverride]:
         """The overrides with full keys. Those of several values are allowed here, for sweeps."""
+        with _one_line_errors():
+            return self._check(overrides)
+
+    def _check(self, overrides: Iterable[str]) -> list[CheckedOverride]:
         parsed = parse_overrides(overrides)
         every_loop = {
             name
@@ -290,7 +294,7 @@ def _one_line_errors() -> Iterator[None]:
         reason = f": {_first_line(cause)}" if isinstance(cause, OmegaConfBaseException) else ""
         message = f"{_first_line(error)}{reason}"
         raise ConfigError(message.removeprefix("Error merging override ")) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"a file of the config tree is not YAML: {_first_line(error)}") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, StorageError
 from midstep.core.files.storage import storage_errors
 
 DIGEST_BYTES = 16
@@ -56,6 +57,8 @@ def fingerprint_data(files: Iterable[Path]) -> str:
     for path in sorted(files):
         with storage_errors(path, "read the data file"):
             status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # the plan may come from elsewhere; a pipe would block
+            raise StorageError(f"the data file {path} is not a file; name a file with data.path")
         hashes.append(_digest_file(path, status.st_size, status.st_mtime_ns))
     return digest_json(hashes)
 
@@ -133,7 +136,7 @@ def _find(name: str) -> tuple[Path, bool]:
     if path is None:
         try:
             spec = find_spec(name)
-        except ModuleNotFoundError:
+        except (ImportError, ValueError):  # ValueError: an empty name, or `__main__`
             spec = None
         path = None if spec is None or spec.origin is None else Path(spec.origin)
     if path is None or path.suffix != ".py":
@@ -159,12 +162,17 @@ def _read_module(name: str, path: Path, is_package: bool, size: int, modified_ns
     """Hash and imports of a module. Size and time are part of the key of the cache only."""
     del size, modified_ns
     with storage_errors(path, "read the source"):
-        source = path.read_text(encoding="utf-8")
+        source = path.read_bytes()
     package = name if is_package else name.rpartition(".")[0]
-    return _Module(_digest(source.encode()), frozenset(_imports(source, package)))
+    try:
+        return _Module(_digest(source), frozenset(_imports(source, package)))
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"the source of the module {name} cannot be read: {error}; repair {path}"
+        ) from error
 
 
-def _imports(source: str, package: str) -> set[str]:
+def _imports(source: bytes, package: str) -> set[str]:
     """Modules that a module imports outside of functions; a registry imports lazily."""
     imported: set[str] = set()
     for node in _top_level(ast.parse(source)):

@@ -155,7 +155,8 @@ def _cell(
         return Cell(**known, state=state, error=job.failure, change=change)
     step = row.step
     if state == "killed" and step is None:  # the lease of a killed run stays, with its last step
-        step = (read_lease(folder / job.run_dir) or {}).get("step")
+        last = (read_lease(folder / job.run_dir) or {}).get("step")
+        step = last if type(last) is int else None
     return Cell(
         **known,
         state=state,

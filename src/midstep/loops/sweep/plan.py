@@ -161,6 +161,8 @@ def _read_job(record: Mapping[str, Any]) -> PlannedJob:
     for name in ("overrides", "modules", "data_files", "accepted_code", "replaced_runs"):
         values[name] = tuple(map(str, values[name]))
     job = PlannedJob(**values)
+    if type(job.job) is not int or job.job < 0:  # part of the name of a file
+        raise TypeError(f"a job has the number {job.job!r}")
     # The name is joined to the folder, and the plan may come from elsewhere.
     if _FOLDER_NAME.fullmatch(job.run_dir) is None or not is_run_id(job.run_id):
         raise ValueError(f"job {job.job} names no run directory")

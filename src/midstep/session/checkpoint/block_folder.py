@@ -122,9 +122,10 @@ class BlockFolder:
             StorageError: the disk cannot be read.
         """
         size, total = array["block_bytes"], array["bytes"]
-        starts = {start: min(size, total - start) for start in range(0, total, size)}
-        if len(starts) != len(array["blocks"]):
+        # Counted before they are listed: a damaged manifest may say anything of the size.
+        if -(-total // size) != len(array["blocks"]):
             raise FormatError(f"{total} bytes are not {len(array['blocks'])} blocks of {size}")
+        starts = {start: min(size, total - start) for start in range(0, total, size)}
         with self._block_errors(folder) as at:
             for at.name, length in zip(array["blocks"], starts.values(), strict=True):
                 self._check_size(at.name, length)

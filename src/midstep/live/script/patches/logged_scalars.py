@@ -9,7 +9,7 @@ from typing import Any
 from midstep.live.script.patches.replaced import Patches
 
 TakeScalars = Callable[[str, Mapping[str, Any]], object]
-"""Gets the name of the tracker and the scalars of one call."""
+"""Gets the name of the tracker and the values of one call; see `scalars_in`."""
 MOST_SCALARS = 256
 """Of one call; a dict with more is a table."""
 
@@ -35,7 +35,7 @@ def take_scalars(patches: Patches, module: ModuleType, take: TakeScalars) -> Non
 
 def _add_scalar(usual: Any, take: TakeScalars) -> Any:
     def add_scalar(writer: Any, tag: str, scalar_value: Any, *arguments: Any, **named: Any) -> Any:
-        take("tensorboard", scalars_in({tag: scalar_value}))
+        take("tensorboard", {tag: scalar_value})
         return usual(writer, tag, scalar_value, *arguments, **named)
 
     return add_scalar
@@ -45,7 +45,7 @@ def _add_scalars(usual: Any, take: TakeScalars) -> Any:
     def add_scalars(
         writer: Any, main_tag: str, tag_scalar_dict: Any, *arguments: Any, **named: Any
     ) -> Any:
-        take("tensorboard", scalars_in({main_tag: tag_scalar_dict}))
+        take("tensorboard", {main_tag: tag_scalar_dict})
         return usual(writer, main_tag, tag_scalar_dict, *arguments, **named)
 
     return add_scalars
@@ -56,7 +56,8 @@ def _log(usual: Any, source: str, take: TakeScalars) -> Any:
 
     def log(owner: Any, *arguments: Any, **named: Any) -> Any:
         values = arguments[0] if arguments else named.get("data", named.get("logs"))
-        take(source, scalars_in(values))
+        if isinstance(values, Mapping):
+            take(source, values)
         return usual(owner, *arguments, **named)
 
     return log
@@ -74,9 +75,10 @@ def scalars_in(values: Any, prefix: str = "") -> dict[str, Any]:
             scalars |= scalars_in(value, f"{prefix}{name}/")
         elif isinstance(value, bool | int | float):
             scalars[f"{prefix}{name}"] = value
-        elif getattr(value, "size", None) == 1 or getattr(value, "numel", lambda: 0)() == 1:
-            # A number of numpy, or a tensor: on a device it is read later, so nothing waits here.
-            scalars[f"{prefix}{name}"] = value if hasattr(value, "detach") else value.item()
+        elif hasattr(value, "detach") and value.numel() == 1:
+            scalars[f"{prefix}{name}"] = value  # on a device it is read later: nothing waits here
+        elif hasattr(value, "item") and getattr(value, "size", None) == 1:
+            scalars[f"{prefix}{name}"] = value.item()  # a number of NumPy; no table of one cell
         if len(scalars) >= MOST_SCALARS:
             break
     return scalars
