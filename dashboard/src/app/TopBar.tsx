@@ -86,7 +86,12 @@ function Facts({ state }: { state: StateOut }) {
     <>
       <Fact label="Step" value={formatCount(state.step)} of={state.total_steps} id="fact-step" />
       {state.epoch !== null && (
-        <Fact label="Epoch" value={formatCount(state.epoch + 1)} of={state.total_epochs} />
+        <Fact
+          label="Epoch"
+          // At the end of the last epoch the count of finished ones is the total.
+          value={formatCount(Math.min(state.epoch + 1, state.total_epochs ?? Infinity))}
+          of={state.total_epochs}
+        />
       )}
       <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
       {state.lr !== null && <Rate lr={fromWire(state.lr)} />}

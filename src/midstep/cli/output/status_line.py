@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
     >>> format_state({"state": "paused", "parked": True, "step": 1007, "loss": 0.25})
     'PAUSED at step 1,007 · loss 0.25'
     >>> format_state({"state": "running", "step": 3, "epoch": 1, "best_val_loss": 0.5}, full=True)
-    'running · step 3 · best 0.5 · epoch 1'
+    'running · step 3 · best 0.5 · epoch 2'
     """
     is_paused = _is_paused(state)
     parts = [_format_name(state), _format_step(state)]
@@ -65,7 +66,9 @@ def _format_progress(state: Mapping[str, Any]) -> list[str]:
     words = []
     if state.get("epoch") is not None:
         total = state.get("total_epochs")
-        words.append(f"epoch {state['epoch'] + 1:,}" + (f" of {total:,}" if total else ""))
+        # At the end of the last epoch the count of finished ones is the total.
+        epoch = min(state["epoch"] + 1, total or math.inf)
+        words.append(f"epoch {epoch:,}" + (f" of {total:,}" if total else ""))
     if isinstance(state.get("lr"), int | float):
         words.append(f"lr {format_number(float(state['lr']))}")
     return words
