@@ -15,7 +15,7 @@ from midstep.facts import FactsWriter, discover_runs
 from midstep.loops import compose
 from midstep.loops.composed.auto_batch_size import with_batch_size
 from midstep.loops.sweep.axes import SweepAxis, parse_axes
-from midstep.loops.sweep.cell_address import code_modules
+from midstep.loops.sweep.cell_address import code_modules, digest_modules
 from midstep.loops.sweep.cell_states import Cell, list_cells
 from midstep.loops.sweep.composed_cells import named_modules
 from midstep.loops.sweep.effects import axis_effects, bootstrap_interval, held_comparisons
@@ -299,3 +299,21 @@ def test_axes_of_a_plan_are_read_back(tmp_path: Path) -> None:
     plan = read_plan(sweep_in(tmp_path))
     assert [f"{axis.key}={','.join(axis.values)}" for axis in plan.axes] == list(AXES)
     assert [axis.is_seed for axis in plan.axes] == [False, True]
+
+
+def test_a_module_that_a_plan_names_is_read_and_never_imported(tmp_path, monkeypatch):
+    package = tmp_path / "planned_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "loop.py").write_text("VALUE = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = digest_modules(["planned_package.loop"])
+    assert "planned_package" not in sys.modules
+    (package / "loop.py").write_text("VALUE = 22")
+    assert digest_modules(["planned_package.loop"]) != before
+
+
+@pytest.mark.parametrize("name", ["midstep./etc/hosts", "midstep.loops.no_such", "sys"])
+def test_a_module_without_source_or_with_a_path_in_its_name_is_refused(name):
+    with pytest.raises(ConfigError, match="there is no source of the module"):
+        digest_modules([name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec, resolve_name
@@ -130,16 +130,16 @@ def _module(name: str) -> _Module:
 
 @cache
 def _find(name: str) -> tuple[Path, bool]:
-    """The source file of a module, and whether it is a package."""
-    # Not `find_spec` for modules of midstep: it imports the parent, and with it torch.
-    path = _own_file(name)
+    """The source file of a module, and whether it is a package. Nothing is imported.
+
+    The name may come from a plan that somebody else wrote, and `find_spec` of a submodule would
+    import its parents.
+    """
+    package, *parts = name.split(".")
+    path = None
+    if all(part.isidentifier() for part in (package, *parts)):
+        path = next(filter(Path.is_file, _candidates(package, parts)), None)
     if path is None:
-        try:
-            spec = find_spec(name)
-        except (ImportError, ValueError):  # ValueError: an empty name, or `__main__`
-            spec = None
-        path = None if spec is None or spec.origin is None else Path(spec.origin)
-    if path is None or path.suffix != ".py":
         raise ConfigError(
             f"there is no source of the module {name}, which the config names; if it was renamed, "
             "plan the sweep again with its command, midstep train -m …"
@@ -147,14 +147,28 @@ def _find(name: str) -> tuple[Path, bool]:
     return path, path.name == "__init__.py"
 
 
+def _candidates(package: str, parts: Sequence[str]) -> Iterator[Path]:
+    """Where the source of a module can be."""
+    try:
+        spec = find_spec(package)
+    except ValueError:  # `__main__`
+        return
+    if spec is not None and not parts and spec.origin is not None:
+        origin = Path(spec.origin)
+        if origin.suffix == ".py":
+            yield origin
+    elif spec is not None and parts:
+        for folder in spec.submodule_search_locations or ():
+            base = Path(folder).joinpath(*parts)
+            yield from (base.with_suffix(".py"), base / "__init__.py")
+
+
 def _own_file(name: str) -> Path | None:
     """The source file of a module of midstep; None if there is none."""
     package, *parts = name.split(".")
-    if package != "midstep":
+    if package != "midstep" or not parts:
         return None
-    base = Path(__file__).parents[2].joinpath(*parts)
-    candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
+    return next(filter(Path.is_file, _candidates(package, parts)), None)
 
 
 @lru_cache(maxsize=1_000)
