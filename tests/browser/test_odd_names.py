@@ -87,7 +87,7 @@ def odd_page(page: Page, tmp_path: Path) -> Iterator[Page]:
 def test_a_run_with_markup_for_a_name_is_shown_by_it(odd_page: Page) -> None:
     expect(odd_page.get_by_role("banner")).to_contain_text(MARKUP)
     odd_page.get_by_role("link", name="Runs").first.click()
-    expect(odd_page.get_by_role("main")).to_contain_text(MARKUP)
+    expect(odd_page.get_by_role("tabpanel")).to_contain_text(MARKUP)
 
 
 def test_metrics_of_odd_names_are_chosen_drawn_and_exported(odd_page: Page, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_run_of_a_stranger_with_an_svg_figure_runs_no_script(
     page: Page, strangers: RootServer
 ) -> None:
     open_stored(page, strangers, "/runs")
-    expect(page.get_by_role("main")).to_contain_text(MARKUP)
+    expect(page.get_by_role("tabpanel")).to_contain_text(MARKUP)
     run_id = strangers.app.state.catalog.index.rows().rows[0].id
     open_stored(page, strangers, f"/runs/{run_id}?tab=figures")
     figure = page.get_by_role("region", name="Figures").locator("img").first

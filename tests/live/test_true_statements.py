@@ -218,6 +218,7 @@ def test_a_smaller_last_batch_is_no_outlier(tmp_path: Path) -> None:
     """The last two samples are unusual; forty of them are not."""
     data = torch.randn(402, 1, generator=torch.Generator().manual_seed(0))
     data[400:] = 12.0
+    torch.manual_seed(0)
     model = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     loader = torch.utils.data.DataLoader(data, batch_size=40)

@@ -75,8 +75,8 @@ def _records(path: Path, config: BuildConfig) -> Records:
 
 
 def _csv(path: Path, config: BuildConfig) -> Records:
-    csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    limit = csv.field_size_limit(LONGEST_CELL)  # of the whole process
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, delimiter=delimiter, strict=True)
@@ -92,6 +92,8 @@ def _csv(path: Path, config: BuildConfig) -> Records:
         raise DatasetError(f"{path.name} is not UTF-8: {error.reason}; save it as UTF-8") from None
     except csv.Error as error:
         raise DatasetError(f"{path.name} is not a complete CSV file: {error}") from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _parquet(path: Path, config: BuildConfig) -> Records:

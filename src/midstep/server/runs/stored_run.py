@@ -140,6 +140,8 @@ class StoredRunView(RunView):
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
             "breakpoint": None,
             "repeated": None,
+            "phase": None,
+            "phase_s": None,
             "waiting_for": None,
             "reason": end.reason,
             "busy_with": None,
