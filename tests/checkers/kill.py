@@ -142,9 +142,26 @@ class ForkedChild:
         return [json.loads(line) for line in self._text.split(b"\n")[:-1]]
 
 
+def _close_in_children(descriptor: int) -> None:
+    """Close it in processes that are forked from here on, such as workers of a loader.
+
+    They live up to 5 s longer than a killed parent, and the reader would wait for them.
+    """
+    is_open = True
+
+    def close() -> None:
+        nonlocal is_open
+        if is_open:
+            is_open = False
+            os.close(descriptor)
+
+    os.register_at_fork(after_in_child=close)
+
+
 def _run_and_exit(work: Callable[[Acknowledge], None], writer: int, user: int | None) -> None:
     """The life of a forked child: it never returns into the test."""
     status = 1
+    _close_in_children(writer)
 
     def acknowledge(message: Any) -> None:
         os.write(writer, json.dumps(message).encode() + b"\n")
