@@ -110,7 +110,7 @@ def test_every_page_is_in_the_navigation() -> None:
 @pytest.mark.parametrize(
     ("page", "start", "stop"),
     [
-        ("sessions.md", "\n### Evidence\n", "\n## "),
+        ("how-to/sessions.md", "\n### Evidence\n", "\n## "),
         ("reliability.md", "\n## State and repeated steps\n", "\n## Soak\n"),
     ],
 )

@@ -44,7 +44,7 @@ def run_example(document: str) -> None:
 
 
 def test_the_panel_in_ten_lines_is_shown(watched) -> None:
-    run_example("panels.md")
+    run_example("how-to/write-a-panel.md")
     (control,) = watched
     shown = control.captures.shown()
     assert set(shown.values) == {"layers", "row norms", "activations", "dead units"}
@@ -54,12 +54,12 @@ def test_the_panel_in_ten_lines_is_shown(watched) -> None:
 
 def test_the_own_panel_takes_ten_lines() -> None:
     start, end = "class RowNorms", "\n\n\n"
-    lines = example("panels.md").split(start)[1].split(end)[0].splitlines()
+    lines = example("how-to/write-a-panel.md").split(start)[1].split(end)[0].splitlines()
     assert len([line for line in lines if line.strip()]) <= 10
 
 
 def test_the_rules_are_armed_and_trip_on_nothing(watched) -> None:
-    run_example("rules.md")
+    run_example("reference/rules.md")
     (control,) = watched
     armed = {each.condition.rule: (each.action, each.hits) for each in control.list_breakpoints()}
     assert armed == {"nonfinite_layer": ("pause", 0), "dead_relus": ("mark", 0)}
@@ -69,20 +69,22 @@ def test_the_rules_are_armed_and_trip_on_nothing(watched) -> None:
 
 
 def test_the_document_has_every_rule_with_its_limits_and_words() -> None:
-    text = (DOCS / "rules.md").read_text()
+    text = (DOCS / "reference/rules.md").read_text()
     for name, spec in RULES.items():
         assert f"| `{name}` | {spec.words(spec.defaults)} |" in text, name
         assert spec.means in text, name
 
 
 def test_the_document_has_every_hook() -> None:
-    text = (DOCS / "panels.md").read_text()
+    text = (DOCS / "how-to/write-a-panel.md").read_text()
     for name in set(midstep.hooks.__all__) - {"Hook"}:
         assert f"`{name}(" in text, name
 
 
 LOOPS = re.findall(
-    r"## ([^\n]*)\n(?:(?!## ).)*?```python\n(.*?)```", (DOCS / "any-loop.md").read_text(), re.DOTALL
+    r"## ([^\n]*)\n(?:(?!## ).)*?```python\n(.*?)```",
+    (DOCS / "how-to/any-loop.md").read_text(),
+    re.DOTALL,
 )
 
 

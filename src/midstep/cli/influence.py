@@ -16,7 +16,8 @@ app = typer.Typer(
     help=(
         "Which sequences of an optimizer step moved which answers: sample, predict, check.\n\n"
         "A plan file (YAML or JSON) has two parts: [bold]runner[/bold] (checkpoint, prompt_set, …) "
-        "and [bold]plan[/bold] (update, requests, …). docs/influence.md explains one."
+        "and [bold]plan[/bold] (update, requests, …). "
+        "docs/how-to/explain-an-update.md explains one."
     ),
     epilog=(
         "Examples: [bold]midstep influence run plan.yaml[/bold] · "

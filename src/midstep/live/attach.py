@@ -97,7 +97,8 @@ def attach(
         resume: `auto` continues from the newest checkpoint of `run_name`, also in the middle of an
             epoch, if the loop is `for epoch in run.epochs(n)` or `for step in run.steps(n)`; `must`
             needs a checkpoint.
-        data_order_policy: `user` leaves the order alone, the others seed it: docs/data-order.md.
+        data_order_policy: `user` leaves the order alone, the others seed it; see
+            docs/reference/exact-resume.md.
         seed: of a seeded order; nothing else is seeded here.
         checkpoint_every_steps: take a checkpoint after every so many steps, besides those at
             pauses, epoch ends and the end.

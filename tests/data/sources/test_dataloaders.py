@@ -213,7 +213,7 @@ def test_an_entry_point_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_examples_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
-    page = Path(__file__).parents[3] / "docs" / "data-sources.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "data-sources.md"
     first, own = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M)
     names: dict[str, Any] = {}
     exec(first, names)

@@ -1,4 +1,4 @@
-"""The worked examples of `docs/extend.md` and `docs/train.md` run as they are printed."""
+"""The worked examples on loops of our own and on composed settings run as they are printed."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def test_the_loop_of_the_document_learns(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_page_on_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = run_blocks((DOCS / "train.md").read_text(encoding="utf-8"))["result"]
+    page = (DOCS / "how-to/train-with-settings.md").read_text(encoding="utf-8")
+    result = run_blocks(page)["result"]
     assert result["status"] == "finished"
     assert (Path(result["run_dir"]) / ".hydra" / "overrides.yaml").is_file()

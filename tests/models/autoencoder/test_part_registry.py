@@ -29,7 +29,7 @@ from midstep.models.autoencoder.builders import DECODERS, ENCODERS, LATENT_SPACE
 from midstep.models.autoencoder.latent.library_quantizers import scalar_levels
 from tests.models.autoencoder.samples import SPECS, batch_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "parts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "autoencoder-parts.md"
 
 
 class MeanEncoder(Encoder):

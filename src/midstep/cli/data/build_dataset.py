@@ -39,7 +39,7 @@ started again.
 AUDIT_HELP = """Look for leaks between the splits: questions, source texts, near duplicates.
 
 The exit code is 1 when there is a leak, and 2 when the dataset cannot be compared, for example
-because vectors are not finite. docs/datasets/splitting.md says what to do about leaks.
+because vectors are not finite. docs/how-to/datasets/split-and-audit.md says what to do about leaks.
 """
 
 _Tables = Annotated[

@@ -27,7 +27,7 @@ app = typer.Typer(
         "it, check it, convert it. Import collision events for training.\n\n"
         "An embedding dataset is a folder with [bold]config.json[/bold] and one file per table: "
         "questions, sources, keywords, centroids, pairs of a question and a source, steering "
-        "vectors, hard negatives, splits. docs/datasets describes each."
+        "vectors, hard negatives, splits. docs/how-to/datasets describes each."
     ),
     epilog=(
         "Examples: [bold]midstep data fetch mnist[/bold] · "

@@ -1,7 +1,7 @@
 """`OrderedLoader`: a user's loader under an order policy, changed in place, resumable at every
 step.
 
-docs/data-order.md says what is guaranteed for which sampler, worker count and policy.
+docs/reference/exact-resume.md says what is guaranteed for which sampler, worker count and policy.
 """
 
 from __future__ import annotations

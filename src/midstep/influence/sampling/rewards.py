@@ -44,7 +44,7 @@ Scheme = Literal["grpo", "dr_grpo", "rloo", "reinforce"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageConfig:
-    """How rewards become weights of the update; formulas in docs/influence.md."""
+    """How rewards become weights of the update; formulas in docs/how-to/explain-an-update.md."""
 
     scheme: Scheme = "grpo"
     """grpo, dr_grpo, rloo or reinforce."""
