@@ -19,8 +19,8 @@ SOURCES = Path(__file__).parents[1] / "src"
 MOST_PUBLIC_METHODS = 25
 MOST_LINES_OF_A_MODULE = 500
 MOST_MODULES_OF_A_FOLDER = 14
-MOST_FILES = 617
-MOST_LINES_OF_CODE = 60_560
+MOST_FILES = 760
+MOST_LINES_OF_CODE = 80_000
 """Without comments, docstrings and blank lines. No lines are joined to reach it."""
 
 NO_CODE = {
