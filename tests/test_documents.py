@@ -39,7 +39,7 @@ QUESTIONS = [
 ]
 """What a stranger asks first; `docs/architecture.md` has the answers."""
 
-_ROOMS = "cli|client|control|core|data|explore|facts|influence|live|loops|models|monitoring|server|session"
+_ROOMS = "|".join(path.name for path in SOURCES.iterdir() if path.is_dir())
 _MODULE = re.compile(rf"`((?:{_ROOMS})/[\w/]+\.py)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
