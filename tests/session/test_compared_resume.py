@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from midstep.facts import FactsReader
 from midstep.facts.read.wide_table import WideTable
 from midstep.session import Session, SessionConfig
+from midstep.session.state.weights_checksum import WeightsSample
 from tests.checkers.resume import Killed
 from tests.data.order.loaders import Case
 from tests.session.sessions import Recipe
@@ -69,6 +70,19 @@ def test_every_row_has_the_rate_that_the_step_used_and_a_checksum_of_its_ids(tmp
     assert values(tmp_path / "run", "lr") == used
     assert values(tmp_path / "run", "ids_checksum").keys() == used.keys()
     assert {16, 32} <= values(tmp_path / "run", "weights_checksum").keys()
+
+
+def test_a_checksum_that_a_device_sends_after_the_last_step_is_recorded(tmp_path, monkeypatch):
+    class SlowChecksum:
+        value = 7
+
+        def is_ready(self) -> bool:
+            return False
+
+    monkeypatch.setattr(WeightsSample, "checksum", lambda sample: SlowChecksum())
+    with RECIPE({"save_dir": tmp_path, "run_name": "run"}) as session:
+        session.fit(steps=17)
+    assert values(tmp_path / "run", "weights_checksum")[16] == 7
 
 
 def test_checksums_are_in_no_list_and_in_no_export(tmp_path):

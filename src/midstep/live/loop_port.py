@@ -107,7 +107,7 @@ class LoopPort:
     def detach(self) -> None:
         """Ignore further calls; an iterator that outlives the run continues without us."""
         self._is_detached = True
-        self._metrics.close()
+        self._reporter.close()
         for each in (self._missed, self._calls):
             if each is not None:
                 each.close()

@@ -157,8 +157,17 @@ class StepReporter:
             else:
                 self._late.append((step, mark.weights))
         while self._late and self._late[0][1].is_ready():
-            at, checksum = self._late.popleft()
-            self._run.facts.log_values(at, {WEIGHTS_CHECKSUM: float(checksum.value)})
+            self._log_late_checksum()
+
+    def _log_late_checksum(self) -> None:
+        step, checksum = self._late.popleft()
+        self._run.facts.log_values(step, {WEIGHTS_CHECKSUM: float(checksum.value)})
+
+    def close(self) -> None:
+        """Record the checksums that a device has not sent yet, and end the measuring."""
+        while self._late:
+            self._log_late_checksum()
+        self._metrics.close()
 
     def _measured(self, step: int, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step. Values that arrive late are logged under their own step."""

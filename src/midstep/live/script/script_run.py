@@ -128,7 +128,7 @@ class ScriptRun:
         run = self._opened = undo.enter_context(self._open_run(parts, settings))
         parts.release()
         reporter = self._measure(optimizer)
-        undo.callback(self._metrics.close)
+        undo.callback(lambda: self._reporter.close())  # noqa: PLW0108 - each training has its own
         self.epochs = ScriptEpochs(run, reporter)
         commands = SessionCommands(run, parts, None, why_not=LOCALS)
         self._parts = parts
@@ -224,7 +224,7 @@ class ScriptRun:
         """
         self._trainings += 1
         self.names.clear()
-        self._metrics.close()
+        self._reporter.close()
         self._find(optimizer, optimizers, names)
         self._parts.optimizers, self._parts.names_in_dict = [optimizer], None
         self._parts.model = self._model

@@ -113,7 +113,7 @@ class FitLoop:
         finally:
             self._engine.training_thread = None
             trainer.observer, trainer.interrupted = None, lambda: False
-            self._metrics.close()
+            self._reporter.close()
 
     def _advance(self) -> bool:
         """End an epoch, or make a step up to its boundary; False to stop."""
