@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from midstep.control.capture.batch_samples import dtype_name, is_tensor
-from midstep.control.samples.layout import (
-    NO_SAMPLES,
-    TOKEN_VALUES,
-    SampleLayout,
-    is_dense,
-)
+from midstep.control.samples.layout import NO_SAMPLES, ROWS, TOKEN_VALUES, SampleLayout
+from midstep.control.samples.tensor_facts import dtype_name, is_dense, is_tensor
 
+Item = TypeVar("Item")
 TargetKind = Literal["none", "value", "values", "tokens", "mask", "maybe_mask"]
 MAX_TARGETS = 16
 """Numbers of one target that are shown."""
@@ -104,7 +100,7 @@ class BatchParts:
         step = layout.stride if stride is None else stride
         tokens, cells = (None, None) if full else (TOKEN_VALUES, CELL_VALUES)
         values = None if self.tensor is None else layout.view(self.tensor, first, stop, stride=step)
-        if full and layout.kind in ("tokens", "vectors"):
+        if full and layout.kind in ROWS and self.tensor is not None:
             values = self.tensor[first:stop].reshape((stop - first, -1))
         return SampleSlices(
             values=values,
@@ -157,7 +153,13 @@ def is_real_column(value: Any) -> bool:
 
 
 def with_target(
-    parts: BatchParts, target: Any, name: str, *, is_sure: bool, is_named_mask: bool
+    parts: BatchParts,
+    target: Any,
+    name: str,
+    *,
+    is_sure: bool,
+    is_named_mask: bool,
+    has_text: bool,
 ) -> BatchParts:
     """`parts` with this target, if it fits the samples.
 
@@ -167,8 +169,11 @@ def with_target(
         name: of the target.
         is_sure: whether the user, or its name, says that it is the target.
         is_named_mask: whether the user, or its name, says that it is a mask.
+        has_text: whether tokens can be shown as text.
     """
-    kind = _target_kind(parts, target, is_sure=is_sure, is_named_mask=is_named_mask)
+    kind = _target_kind(
+        parts, target, is_sure=is_sure, is_named_mask=is_named_mask, has_text=has_text
+    )
     if kind == "none":
         return parts
     described = replace(parts.description, target_name=name, target_kind=kind)
@@ -180,7 +185,7 @@ def with_target(
 
 
 def _target_kind(
-    parts: BatchParts, target: Any, *, is_sure: bool, is_named_mask: bool
+    parts: BatchParts, target: Any, *, is_sure: bool, is_named_mask: bool, has_text: bool
 ) -> TargetKind:
     layout = parts.layout
     if target is parts.tensor or target is parts.texts or not is_real_column(target):
@@ -195,7 +200,7 @@ def _target_kind(
     if len(shape) != 2:
         return "none"
     is_integer = dtype_name(target).startswith(("int", "uint"))
-    if layout.kind in ("tokens", "text") and is_integer:
+    if is_integer and (layout.kind in ("tokens", "text") or has_text):
         return "tokens"
     return "values" if is_sure and shape[1] <= MAX_TARGETS else "none"
 
@@ -209,6 +214,6 @@ def _mask_kind(images: Any, target: Any, *, is_named_mask: bool) -> TargetKind:
     return "none" if dtype == dtype_name(images) else "mask"
 
 
-def first_of(values: Iterable[Any]) -> Any:
+def first_of(values: Iterable[Item]) -> Item | None:
     """The first value; None if there is none."""
     return next(iter(values), None)

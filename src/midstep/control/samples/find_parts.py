@@ -64,7 +64,12 @@ class _Finder:
             leaf, is_sure = target
             is_mask = self._target_is_mask or role_of_name(leaf.name) == "mask"
             parts = with_target(
-                parts, leaf.value, leaf.name, is_sure=is_sure, is_named_mask=is_mask
+                parts,
+                leaf.value,
+                leaf.name,
+                is_sure=is_sure,
+                is_named_mask=is_mask,
+                has_text=self._view.text is not None,
             )
         parts = self._with_padding(parts)
         note = "; ".join(self._notes) or None
@@ -119,8 +124,14 @@ class _Finder:
         candidates = [leaf for leaf in leaves if not (leaf.has_key and role_of_name(leaf.name))]
         candidates = candidates or [leaf for leaf in leaves if role_of_name(leaf.name) != "beside"]
         candidates = candidates or list(leaves)
-        if isinstance(self._batch, list | tuple) and candidates and candidates[0].has_key:
-            candidates = [leaf for leaf in candidates if leaf.top == candidates[0].top]
+        if isinstance(self._batch, list | tuple) and candidates:
+            # (inputs, targets), one of them or both with names.
+            first = candidates[0]
+            candidates = [
+                leaf
+                for leaf in candidates
+                if (leaf.top == first.top if first.has_key else not leaf.has_key)
+            ]
         if self._view.columns and all(leaf.has_key for leaf in leaves):
             return self._of_columns([leaf for leaf in leaves if leaf.name in self._view.columns])
         named = self._named_input(candidates)
@@ -223,11 +234,7 @@ class _Finder:
         leaves = leaves_of(self._batch)
         used = {id(parts.tensor), id(parts.texts), *map(id, parts.columns)}
         free = [leaf for leaf in leaves if id(leaf.value) not in used]
-        if not parts.layout.is_picture:
-            roles = ("target",)
-        else:
-            roles = ("mask", "target")
-        for role in roles:
+        for role in ("mask", "target") if parts.layout.is_picture else ("target",):
             named = (leaf for leaf in free if leaf.has_key and role_of_name(leaf.name) == role)
             leaf = first_of(named)
             if leaf is not None:
@@ -273,7 +280,7 @@ def _kind_of_leaf(leaf: Leaf, wanted: SampleKind | None) -> SampleKind:
 def _first_input(leaves: Sequence[Leaf]) -> Leaf | None:
     """The first float tensor with two or more axes, else the first with two or more, else texts."""
     tensors = [leaf for leaf in leaves if leaf.is_tensor]
-    rows = [leaf for leaf in tensors if len(leaf.shape) >= 2]
+    rows = [leaf for leaf in leaves if leaf.is_list_of_images or len(leaf.shape) >= 2]
     floats = [leaf for leaf in rows if not leaf.is_integer]
-    lists = [leaf for leaf in leaves if leaf.is_list_of_images or leaf.is_text]
-    return first_of((*floats, *rows, *lists, *tensors, *leaves))
+    texts = [leaf for leaf in leaves if leaf.is_text]
+    return first_of((*floats, *rows, *texts, *tensors, *leaves))

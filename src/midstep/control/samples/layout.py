@@ -8,11 +8,11 @@ arrays are used by their methods: `control` works without torch and numpy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from midstep.control.capture.batch_samples import dtype_name
+from midstep.control.samples.tensor_facts import dtype_name, is_dense
 
 SampleKind = Literal[
     "images",
@@ -40,6 +40,14 @@ ROW_VALUES = 64
 """First values of a sample that are shown of a vector."""
 TOKEN_VALUES = 256
 """First tokens of a sample that are shown."""
+TABLE_VALUES = 128
+"""First values of a row whose columns have names."""
+ROWS: Mapping[str, int] = {
+    "tokens": TOKEN_VALUES,
+    "vectors": ROW_VALUES,
+    "table": TABLE_VALUES,
+}
+"""Kinds that are shown as rows of values, and how many."""
 LINE_VALUES = 16_384
 """Values of a curve. A longer one has only every second, third, … value."""
 LINE_CHANNELS = 8
@@ -123,9 +131,8 @@ class SampleLayout:
             return images[:, :, ::step, ::step]
         if self.is_line:
             return self._lines(tensor[first:stop])[:, :LINE_CHANNELS, ::step]
-        if self.kind in ("tokens", "vectors"):
-            shown = TOKEN_VALUES if self.kind == "tokens" else ROW_VALUES
-            return tensor[first:stop].reshape((stop - first, -1))[:, :shown]
+        if self.kind in ROWS:
+            return tensor[first:stop].reshape((stop - first, -1))[:, : ROWS[self.kind]]
         return None
 
     def whole_sample(self, tensor: Any, index: int) -> Any:
@@ -149,9 +156,7 @@ class SampleLayout:
     def _stacked(self, chosen: Any) -> Any:
         if self.order is not None:
             return permuted(chosen, self.order)
-        return chosen.reshape(
-            (len(chosen), self.frames, self.channels, self.height, self.width)
-        )
+        return chosen.reshape((len(chosen), self.frames, self.channels, self.height, self.width))
 
     def _lines(self, chosen: Any) -> Any:
         if self.order is not None:
@@ -306,13 +311,3 @@ def layout_of_images(images: Sequence[Any]) -> SampleLayout:
         is_list=True,
         **_sides("images", channels, height, width),
     )
-
-
-def is_dense(tensor: Any) -> bool:
-    """Whether it has real numbers that can be sliced; not on `meta`, sparse, complex, objects."""
-    kind = getattr(tensor.dtype, "kind", None)  # of an array
-    if kind is not None:
-        return kind in "biuf"
-    is_strided = str(getattr(tensor, "layout", "")) == "torch.strided"
-    is_real = not dtype_name(tensor).startswith(("complex", "q"))
-    return is_strided and is_real and tensor.device.type != "meta"

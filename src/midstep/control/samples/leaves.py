@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from midstep.control.capture.batch_samples import dtype_name, is_tensor
 from midstep.control.samples.layout import COLOURS
+from midstep.control.samples.tensor_facts import dtype_name, is_tensor
 
 MAX_LEAVES = 128
 """Further parts are not looked at: a list of many lists is no batch of named parts."""
@@ -97,9 +97,11 @@ def _walk(
         if position == MAX_LEAVES:
             return
         is_named = isinstance(key, str)
+        # The keys of a mapping inside a tuple name its parts well enough.
+        is_prefixed = name and not (is_named and name.isdigit())
         yield from _walk(
             item,
-            f"{name}.{key}" if name else str(key),
+            f"{name}.{key}" if is_prefixed else str(key),
             seen,
             depth=depth + 1,
             top=position if top is None else top,

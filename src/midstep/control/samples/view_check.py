@@ -6,21 +6,30 @@ import random
 import sys
 from typing import Any
 
-from midstep.control.samples.view import SampleView
+from midstep.control.samples.view import SampleView, as_view
 from midstep.core.errors import ConfigError
 
 TRIALS = ([0], [1], [0, 1, 2])
 """Token ids to try in turn: a vocabulary may lack one of them."""
 
 
-def check_view(view: SampleView | None) -> None:
-    """Call the function of `view` with token ids that any vocabulary should have.
+def checked_view(given: Any) -> SampleView | None:
+    """The view that a user gave, once its function was called with token ids of any vocabulary.
+
+    Args:
+        given: a view, a tokenizer, a function from token ids to text, or None.
 
     Raises:
-        ConfigError: it fails for all of them, gives no text, or draws random numbers.
+        ConfigError: it is none of these, or its function fails for all of the ids, gives no text,
+            or draws random numbers.
     """
-    if view is None or view.text is None:
-        return
+    view = as_view(given)
+    if view is not None and view.text is not None:
+        _try_text(view)
+    return view
+
+
+def _try_text(view: SampleView) -> None:
     before = _Generators()
     try:
         problem = _problem(view)
