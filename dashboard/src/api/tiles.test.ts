@@ -89,7 +89,7 @@ describe("TileSheets", () => {
   it("keeps four and closes the one used longest ago", () => {
     const sheets = new TileSheets();
     const made = ["a", "b", "c", "d", "e"].map((name) => {
-      const sheet = { picture: { close: vi.fn() } } as unknown as TileSheet;
+      const sheet = { picture: { close: vi.fn() }, layers: new Map() } as unknown as TileSheet;
       sheets.put(name, sheet);
       if (name === "d") sheets.get("a");
       return sheet;

@@ -128,12 +128,13 @@ def batch_sample(
         str, Query(pattern="^(json|png|safetensors)$", description="json, png or safetensors")
     ] = "json",
     layer: Layer = "image",
+    etag: Etag = None,
 ) -> Response:
     """One sample at full resolution. The whole batch is leased for 5 s.
 
     The PNG of an image sequence has all its images, as `grid` describes it.
     """
-    captured = _whole_batch(run)
+    captured = _whole_batch(run, etag)
     if format == "json":
         return StrictJsonResponse(
             describe_sample(captured, index), headers=_etag_header(captured.etag)
@@ -161,11 +162,9 @@ def _captured(
 ) -> CapturedBatch | CapturedSamples:
     """The capture that shows these samples, or a 404 or 409 that says why there is none."""
     if etag is not None:
-        named = run.capture_named(etag)
-        if named is None or not named.holds(first, count):
-            raise Refusal(
-                409, "other_step", "This capture is no longer held. GET …/batch has the newest."
-            )
+        named = _named(run, etag)
+        if not named.holds(first, count):
+            raise _other_step()
         return named
     captured = run.captured_batch(first, count)
     if captured is None:
@@ -173,8 +172,19 @@ def _captured(
     return captured
 
 
-def _whole_batch(run: RunView) -> CapturedBatch:
-    captured = run.captured_batch(0, None)
+def _named(run: RunView, etag: str) -> CapturedBatch | CapturedSamples:
+    named = run.capture_named(etag)
+    if named is None:
+        raise _other_step()
+    return named
+
+
+def _other_step() -> Refusal:
+    return Refusal(409, "other_step", "This capture is no longer held. GET …/batch has the newest.")
+
+
+def _whole_batch(run: RunView, etag: str | None = None) -> CapturedBatch:
+    captured = run.captured_batch(0, None) if etag is None else _named(run, etag)
     if not isinstance(captured, CapturedBatch):
         raise _no_batch(run)
     return captured.arrived()

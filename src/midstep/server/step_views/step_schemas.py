@@ -262,7 +262,7 @@ class SampleOut(Out):
     text: str | None
     """The whole text."""
     tokens: list[int] | None
-    """The first 8,192 tokens, without padding."""
+    """The first 4,096 tokens, without padding."""
     pieces: list[str] | None
     """The text of each of these tokens alone."""
     mask: MaskOut | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ LEAST_CHARACTERS, MOST_CHARACTERS = 80, 2_000
 """Characters of one text in a list, by how many there are."""
 WHOLE_CHARACTERS = 1_000_000
 """Characters of one sample in full."""
-WHOLE_TOKENS = 8_192
+WHOLE_TOKENS = 4_096
 """Tokens of one sample in full whose borders are shown."""
 
 
@@ -80,9 +81,21 @@ def texts_of(shown: ShownSamples) -> tuple[list[str] | None, str | None]:
 
 
 def pieces_of(view: SampleView, ids: Sequence[int]) -> list[str] | None:
-    """The text of each token alone; None if the user's function raised."""
-    texts, _ = decode_rows(view, [[each] for each in ids[:WHOLE_TOKENS]])
-    return texts
+    """The text of each token as it is in its place; None if the user's function raised.
+
+    A token is decoded after the one before it: many tokenizers write a space only between two.
+    """
+    alone, _ = decode_rows(view, [[each] for each in ids])
+    pairs, _ = decode_rows(view, [list(pair) for pair in pairwise(ids)])
+    if alone is None or pairs is None:
+        return None
+    following = zip(alone, alone[1:], pairs, strict=False)
+    return alone[:1] + [_after(first, second, both) for first, second, both in following]
+
+
+def _after(first: str, second: str, both: str) -> str:
+    """What `both` adds to `first`; `second` where it does not begin with it."""
+    return both[len(first) :] if both.startswith(first) else second
 
 
 def target_texts(shown: ShownSamples) -> list[str | None] | None:

@@ -23,8 +23,16 @@ function batch(changes: Partial<BatchOut>): BatchOut {
     sample_ids: [70, 71, 72, 73],
     predictions: null,
     probabilities: null,
+    mask: null,
+    frames: null,
+    texts: null,
+    lines: null,
+    sample_rate: null,
+    columns: null,
+    note: null,
     etag: "1.0.1",
     nonfinite: 0,
+    nonfinite_in: null,
     ...changes,
   };
 }
