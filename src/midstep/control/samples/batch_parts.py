@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from midstep.control.samples.layout import NO_SAMPLES, ROWS, TOKEN_VALUES, SampleLayout
-from midstep.control.samples.tensor_facts import dtype_name, is_dense, is_tensor
+from midstep.control.samples.tensor_facts import (
+    dtype_name,
+    is_dense,
+    is_tensor,
+    rows_of,
+)
 
 Item = TypeVar("Item")
 TargetKind = Literal["none", "value", "values", "tokens", "mask", "maybe_mask"]
@@ -101,7 +106,7 @@ class BatchParts:
         tokens, cells = (None, None) if full else (TOKEN_VALUES, CELL_VALUES)
         values = None if self.tensor is None else layout.view(self.tensor, first, stop, stride=step)
         if full and layout.kind in ROWS and self.tensor is not None:
-            values = self.tensor[first:stop].reshape((stop - first, -1))
+            values = rows_of(self.tensor[first:stop])
         return SampleSlices(
             values=values,
             texts=None if self.texts is None else self.texts[first:stop],
@@ -130,7 +135,7 @@ def cut_column(column: Any, first: int, stop: int, most: int | None) -> Any:
     chosen = column[first:stop]
     if math.prod(tuple(column.shape)) == column.shape[0]:
         return chosen.reshape((-1,))
-    return chosen.reshape((stop - first, -1))[:, :most]
+    return rows_of(chosen)[:, :most]
 
 
 def _cut_mask(mask: Any, first: int, stop: int, step: int) -> Any:

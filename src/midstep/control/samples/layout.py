@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from midstep.control.samples.tensor_facts import dtype_name, is_dense
+from midstep.control.samples.tensor_facts import dtype_name, is_dense, rows_of
 
 SampleKind = Literal[
     "images",
@@ -132,7 +132,7 @@ class SampleLayout:
         if self.is_line:
             return self._lines(tensor[first:stop])[:, :LINE_CHANNELS, ::step]
         if self.kind in ROWS:
-            return tensor[first:stop].reshape((stop - first, -1))[:, : ROWS[self.kind]]
+            return rows_of(tensor[first:stop])[:, : ROWS[self.kind]]
         return None
 
     def whole_sample(self, tensor: Any, index: int) -> Any:

@@ -29,6 +29,12 @@ def is_dense(tensor: Any) -> bool:
     return is_strided and is_real and tensor.device.type != "meta"
 
 
+def rows_of(tensor: Any) -> Any:
+    """The values of each sample in one row, also of no samples."""
+    shape = tuple(tensor.shape)
+    return tensor.reshape((shape[0], math.prod(shape[1:])))
+
+
 def per_sample(values: Any, count: int, first: int, stop: int) -> Any:
     """The entries of some samples; None if `values` does not have one for each sample."""
     if is_tensor(values):

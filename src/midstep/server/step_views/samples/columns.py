@@ -8,15 +8,16 @@ import numpy as np
 
 from midstep.control.capture.captured_data import ShownSamples
 from midstep.control.samples.batch_parts import SampleSlices
+from midstep.control.samples.tensor_facts import rows_of
 from midstep.server.array_json import as_array, is_tensor, numbers
 
-CELLS = 12_288
+CELLS = 10_240
 """Cells of all columns together."""
-CELL_CHARACTERS = 48
-WHOLE_CELL_CHARACTERS = 10_000
-CELL_NUMBERS = 6
-"""First numbers of a cell that has several."""
-WHOLE_CELL_NUMBERS = 512
+CHARACTERS = 160_000
+"""Characters of all cells together."""
+LEAST_CHARACTERS, MOST_CHARACTERS = 12, 48
+"""Characters of a cell, by how many there are."""
+WHOLE_CHARACTERS = 10_000
 """The same where one sample is shown in full."""
 
 
@@ -31,29 +32,30 @@ def describe_columns(
         whole: whether cells have all that they can hold.
     """
     slices = shown.slices if slices is None else slices
-    columns = [*_input_columns(shown, slices, whole=whole), *_target_columns(shown, slices)]
-    most = max(4, CELLS // max(1, shown.stop - shown.first))
-    note = f"{most} of {len(columns)} columns" if len(columns) > most else None
-    return columns[:most] or None, note
+    count = max(1, shown.stop - shown.first)
+    named = [*_input_columns(shown, slices), *_target_columns(shown, slices)]
+    most = max(4, CELLS // count)
+    room = CHARACTERS // (count * max(1, min(most, len(named))))
+    length = WHOLE_CHARACTERS if whole else max(LEAST_CHARACTERS, min(MOST_CHARACTERS, room))
+    columns = [
+        {"name": name, "role": role, "cells": cells_of(column, length)}
+        for name, role, column in named[:most]
+    ]
+    note = f"{most} of {len(named)} columns" if len(named) > most else None
+    return columns or None, note
 
 
-def _input_columns(
-    shown: ShownSamples, slices: SampleSlices, *, whole: bool
-) -> list[dict[str, Any]]:
+def _input_columns(shown: ShownSamples, slices: SampleSlices) -> list[tuple[str, str, Any]]:
     names = shown.description.columns
+    columns = slices.columns
     if shown.layout.kind == "table" and slices.values is not None:
         array = as_array(slices.values)
-        pairs = [(name, array[:, place]) for place, name in enumerate(names[: array.shape[1]])]
-    else:
-        pairs = list(zip(names, slices.columns, strict=True))
-    return [
-        {"name": name, "role": "input", "cells": cells_of(column, whole=whole)}
-        for name, column in pairs
-        if column is not None
-    ]
+        columns = tuple(array[:, place] for place in range(min(len(names), array.shape[1])))
+    pairs = zip(names, columns, strict=False)
+    return [(name, "input", column) for name, column in pairs if column is not None]
 
 
-def _target_columns(shown: ShownSamples, slices: SampleSlices) -> list[dict[str, Any]]:
+def _target_columns(shown: ShownSamples, slices: SampleSlices) -> list[tuple[str, str, Any]]:
     """One column for each number of a target, unless class names say what they mean."""
     if shown.description.target_kind != "values" or slices.target is None:
         return []
@@ -62,10 +64,7 @@ def _target_columns(shown: ShownSamples, slices: SampleSlices) -> list[dict[str,
     array = as_array(slices.target)
     name = shown.description.target_name
     base = "target" if name.isdigit() or not name else name
-    return [
-        {"name": f"{base} {place}", "role": "target", "cells": cells_of(array[:, place])}
-        for place in range(array.shape[1])
-    ]
+    return [(f"{base} {place}", "target", array[:, place]) for place in range(array.shape[1])]
 
 
 def class_marks(shown: ShownSamples, slices: SampleSlices) -> list[str] | None:
@@ -84,29 +83,32 @@ def marked_names(marks: Any, names: Any) -> list[str] | None:
     return [", ".join(names.get(each, str(each)) for each in row) or "none" for row in rows]
 
 
-def cells_of(column: Any, *, whole: bool = False) -> list[Any]:
-    """One number or text for each sample."""
-    characters = WHOLE_CELL_CHARACTERS if whole else CELL_CHARACTERS
+def cells_of(column: Any, length: int) -> list[Any]:
+    """One number or text for each sample; texts have at most `length` characters."""
     if not is_tensor(column):
-        return [_cell(value, characters) for value in column]
+        return [_cell(value, length) for value in column]
     array = as_array(column)
     if array.ndim <= 1:
         return numbers(array.reshape(-1))
-    most = WHOLE_CELL_NUMBERS if whole else CELL_NUMBERS
-    return [_listed(row, most) for row in array.reshape(array.shape[0], -1)]
+    return [_listed(row, length) for row in rows_of(array)]
 
 
-def _cell(value: Any, characters: int) -> Any:
+def _cell(value: Any, length: int) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     text = str(value)
-    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _listed(row: Any, most: int) -> str:
+def _listed(row: Any, length: int) -> str:
     """The first numbers of a row."""
-    shown = ", ".join(short(value) for value in row[:most].tolist())
-    return shown if len(row) <= most else f"{shown}, …"
+    text = ""
+    for value in row.tolist():
+        longer = f"{text}, {short(value)}" if text else short(value)
+        if len(longer) > length - 3:
+            return f"{text}, …"
+        text = longer
+    return text
 
 
 def short(value: Any) -> str:
@@ -127,5 +129,5 @@ def broken_cells(slices: SampleSlices, count: int) -> list[int]:
         if is_tensor(part) and len(part) == count:
             array = as_array(part)
             if array.dtype.kind == "f":
-                counts += (~np.isfinite(array.reshape(count, -1))).sum(axis=1)
+                counts += (~np.isfinite(rows_of(array))).sum(axis=1)
     return [int(each) for each in counts]

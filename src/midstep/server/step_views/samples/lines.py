@@ -14,7 +14,8 @@ from midstep.server.array_json import as_array, numbers
 LINE_NUMBERS = 16_384
 """Numbers of all shown curves together."""
 LEAST_POINTS, MOST_POINTS = 16, 120
-"""Intervals of a curve in a list, by how many curves there are."""
+"""Intervals of a curve in a list, by how many curves there are. Of many samples only the first
+channels are shown."""
 WHOLE_POINTS = 1_000
 """Intervals of the curve of one sample."""
 FIGURES = 5
@@ -31,10 +32,11 @@ def describe_lines(values: Any, *, points: int | None = None, length: int) -> di
         length: values of a channel at full resolution.
     """
     array = as_array(values)
-    samples, channels, present = array.shape
     if points is None:
-        share = LINE_NUMBERS // max(1, 2 * samples * channels)
-        points = max(LEAST_POINTS, min(MOST_POINTS, share))
+        share = LINE_NUMBERS // max(1, 2 * len(array))
+        array = array[:, : max(1, share // LEAST_POINTS)]
+        points = max(LEAST_POINTS, min(MOST_POINTS, share // array.shape[1]))
+    samples, channels, present = array.shape
     low, high = _envelope(array.astype(np.float64), min(points, present))
     return {
         "channels": channels,
