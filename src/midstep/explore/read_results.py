@@ -85,8 +85,8 @@ def read_results(
     listed = losses.tolist()
     return {
         **predictions,
-        "losses": listed[first:stop],
-        "loss_shares": None if shares is None else shares[first:stop].tolist(),
+        "losses": losses[first:stop],
+        "loss_shares": None if shares is None else shares[first:stop],
         "loss_fact": loss_fact(listed, None if shares is None else shares.tolist()),
     }
 

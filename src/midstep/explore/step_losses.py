@@ -97,8 +97,8 @@ class StepLosses:
     >>> output, target = torch.tensor([1.0, 3.0]), torch.zeros(2)
     >>> steps = StepLosses(loss, "Declare it.")
     >>> steps.loss_called(1, (output, target), {}, loss(output, target))
-    >>> steps.take([target])(0, 2, 1, 2)["loss_shares"]
-    [0.1, 0.9]
+    >>> steps.take([target])(0, 2, 1, 2)["losses"]
+    tensor([1., 9.])
     """
 
     def __init__(

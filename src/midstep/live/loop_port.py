@@ -66,7 +66,6 @@ class LoopPort:
 
         from midstep.session.metrics.runtime_metrics import RuntimeMetrics, used_rate
         from midstep.session.state.training_state import StepMarker
-        from midstep.session.step_results import StepResults
 
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._order = run, run.controller, order
@@ -76,8 +75,7 @@ class LoopPort:
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
         self.declared = DeclaredLoss(parts.loss_fn, self)
-        given = parts.model, parts.loss_fn, self.declared.how_to
-        self._results = StepResults(run.controller, *given, lambda: self._window)
+        self._results = self.declared.results(run.controller, parts.model, lambda: self._window)
         self._marker = StepMarker(parts.model, order)
         self._read_rate = used_rate
         self._window = Window()
@@ -407,8 +405,12 @@ class LoopPort:
             # Directly to the facts: no boundary follows that would send them there.
             self._run.facts.log_values(self._boundary.finished_steps + 1, self._window.scalars)
 
+    def _take_results(self, window: Window) -> Any:
+        is_observed, logged = self._controller.captures.is_observed, window.scalars.get("loss")
+        return self._results.take(window.batches, logged) if is_observed else None
+
     def _hold_window(self, window: Window) -> None:
-        results = self._results.take(window.batches, window.scalars.get("loss"))
+        results = self._take_results(window)
         self._reporter.hold_failed_batch(window.batches, window.loss(), window.ids, results)
 
     # -- the boundary -----------------------------------------------------------------------------
@@ -481,7 +483,7 @@ class LoopPort:
             scalars={**rates, **window.scalars} if rates else window.scalars,
             batches=window.batches,
             sample_ids=window.ids,
-            results=self._results.take(window.batches, window.scalars.get("loss")),
+            results=self._take_results(window),
             mark=mark,
         )
 

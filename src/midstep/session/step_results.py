@@ -39,37 +39,39 @@ class StepResults:
 
     Args:
         controller: knows whether the batch is in view.
-        model: its forward passes are noted if there is no module as loss.
         loss_fn: the declared loss; None if there is none.
         how_to: a sentence that says how to declare it.
         step: returns the step in progress.
+        hooked: the module whose calls are seen by a hook, which is put on it while anything is in
+            view: the loss itself, or the model; None if the driver tells each call of the loss.
     """
 
     def __init__(
         self,
         controller: DebugController,
-        model: nn.Module,
         loss_fn: Any,
         how_to: str,
-        step: Callable[[], Position],
+        step: Callable[[], Position | None],
+        hooked: nn.Module | None,
     ) -> None:
         captures = self._captures = controller.captures
         self._step = step
         self._losses = StepLosses(loss_fn, how_to, is_pausing=lambda: captures.is_pausing)
         self._guard = FaultGuard("noting the loss of samples", log, lambda _error: self.close())
-        needs_model = not isinstance(loss_fn, nn.Module) and _can_be_hooked(model)
-        self._model = model if needs_model else None
+        self._hooked = hooked if hooked is not None and _can_be_hooked(hooked) else None
+        self._called = self._loss_called if hooked is loss_fn else self._model_called
         self._handle: RemovableHandle | None = None
         self._is_whole = False  # whether the step in progress was observed from its begin
         self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
 
     def _begin_step(self) -> None:
-        """Put a hook on the model while anything is in view, and take it off afterwards."""
+        """Put the hook on while anything is in view, and take it off afterwards."""
+        self._losses.clear()
         self._is_whole = self._captures.is_observed and not self._guard.is_off
         if not self._is_whole:
             self._take_off()
-        elif self._model is not None and self._handle is None:
-            self._handle = add_hidden_hook(self._model, "forward", self._model_called)
+        elif self._hooked is not None and self._handle is None:
+            self._handle = add_hidden_hook(self._hooked, "forward", self._called)
 
     def _take_off(self) -> None:
         handle, self._handle = self._handle, None
@@ -84,18 +86,22 @@ class StepResults:
         *,
         is_named: bool = False,
     ) -> None:
-        """The loss was computed; noted only in training, and while the batch may be shown."""
+        """The loss was computed; noted only in training, and while anything is in view."""
         if self._captures.is_observed and not torch.compiler.is_compiling():
             self._guard.run(
                 self._note, self._losses.loss_called, inputs, named, output, is_named=is_named
             )
+
+    def _loss_called(self, _module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        self.loss_called(args, kwargs, output)
 
     def _model_called(self, _module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if not torch.compiler.is_compiling():
             self._guard.run(self._note, self._losses.model_called, args, kwargs, output)
 
     def _note(self, note: Callable[..., None], *call: Any, **how: Any) -> None:
-        position = self._step().position() if torch.is_grad_enabled() else None
+        step = self._step() if torch.is_grad_enabled() else None
+        position = None if step is None else step.position()
         if position is not None:
             number, batch = position
             is_shown = self._captures.plan.takes_batch
@@ -103,16 +109,13 @@ class StepResults:
                 note(number, *call, batch=batch, is_shown=is_shown, **how)
 
     def take(self, batches: Sequence[Any], logged: Any = None) -> Results | str | None:
-        """The results of the step that ends; None if nothing of it is in view.
+        """The results of the step that ends. Called while anything is in view.
 
         Args:
             batches: its micro-batches.
             logged: the loss of the step as it is known to the loop.
         """
         was_whole, self._is_whole = self._is_whole, False
-        if not self._captures.is_observed:
-            self._losses.clear()
-            return None
         results: Results | str | None = self._guard.run(self._losses.take, batches, logged)
         return IN_THE_MIDDLE if isinstance(results, str) and not was_whole else results
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import ConfigError
 from midstep.core.fault_guard import FaultGuard
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from midstep.control import DebugController
+    from midstep.session.step_results import Position, StepResults
 
 log = logging.getLogger("midstep.live")
 CALL = "To see the loss of each sample, compute it with run.loss(output, target)."
@@ -40,10 +46,15 @@ class DeclaredLoss:
         self._is_named = False
         self.is_hooked = hasattr(loss_fn, "register_forward_hook")
 
-    @property
-    def how_to(self) -> str:
-        """A sentence that says how to make the losses of single samples known."""
-        return DECLARE if self._loss_fn is None else CALL
+    def results(
+        self, controller: DebugController, model: nn.Module, step: Callable[[], Position]
+    ) -> StepResults:
+        """What notes the calls: of the loss, else the forward passes of the model."""
+        from midstep.session.step_results import StepResults
+
+        how_to = DECLARE if self._loss_fn is None else CALL
+        hooked = None if self.is_hooked else model
+        return StepResults(controller, self._loss_fn, how_to, step, hooked)
 
     def hook(self) -> Callable[[], None]:
         """Note the calls of a loss module; returns how to remove the hook."""
