@@ -105,9 +105,13 @@ class FitLoop:
         results = StepResults(
             self._controller, parts.loss_fn, HOW_TO, lambda: trainer.micro_batches, hooked
         )
-        trainer.optimizer_step.on_loss = lambda output, target, loss: results.loss_called(
-            (output, target), {}, loss
-        )
+        captures = self._controller.captures
+
+        def note(output: Any, target: Any, loss: Any) -> None:
+            if captures.is_observed:
+                results.loss_called((output, target), {}, loss)
+
+        trainer.optimizer_step.on_loss = note
         return results
 
     @property
