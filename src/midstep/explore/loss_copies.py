@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -160,22 +161,21 @@ class _Copier:
         return twin
 
 
-_LIBRARIES = frozenset({"torch", "numpy", "math", "functools", "itertools", "operator", "einops"})
+_LIBRARIES = frozenset({"torch", "numpy", "einops", *sys.stdlib_module_names})
 
 
-def _is_of_library(function: FunctionType) -> bool:
-    """Whether a function is one of torch and the like, which has no state of its own."""
-    return (function.__module__ or "").partition(".")[0] in _LIBRARIES
+def _is_of_library(value: Any) -> bool:
+    """Whether a function or class is of a library that has no state of its own."""
+    return (value.__module__ or "").partition(".")[0] in _LIBRARIES
 
 
 def _globals_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Global variables that the code of a function names and that may have state."""
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
-        if isinstance(value, FunctionType):
-            if not _is_of_library(value):
-                yield name, value
-        elif isinstance(value, (nn.Module, Tensor, *_COPIED, *_CONTAINERS)) or (
-            callable(value) and not isinstance(value, _SHARED)
-        ):
+        if isinstance(value, _SHARED):
+            continue
+        if isinstance(
+            value, (nn.Module, Tensor, functools.partial, *_COPIED, *_CONTAINERS)
+        ) or not _is_of_library(value if isinstance(value, FunctionType) else type(value)):
             yield name, value

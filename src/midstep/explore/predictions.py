@@ -48,6 +48,7 @@ def predict(
     first: int,
     stop: int,
     stride: int = 1,
+    rows_first: bool = False,
 ) -> Prediction | None:
     """The predictions of samples `first` up to `stop`; None if the output has none.
 
@@ -59,6 +60,7 @@ def predict(
         first: the first sample.
         stop: the sample after the last one.
         stride: a map has one of so many rows and columns.
+        rows_first: the rows were flattened from [G, B], not from [B, G].
 
     >>> logits = torch.tensor([[0.0, 9.0], [9.0, 0.0]])
     >>> shown = predict(None, (logits, torch.tensor([1, 1])), {}, samples=2, first=0, stop=2)
@@ -76,19 +78,24 @@ def predict(
         kind = _likely_kind(output, target)
     if not len(output) or len(output) % samples:
         return None
-    rows = len(output) // samples
-    is_flat = rows > 1
-    chosen = wide(output[first * rows : stop * rows].detach())
+    chosen = _rows_of(output.detach(), samples, rows_first=rows_first)[first:stop]
     if kind == "classes":
-        return _classes(chosen, target, stop - first, stride, is_flat=is_flat)
+        return _classes(chosen, target, stride)
     if kind in ("binary", "probabilities"):
-        return _binary(chosen, stop - first, stride, limit=0.0 if kind == "binary" else 0.5)
-    values = chosen.reshape(stop - first, *((-1,) if is_flat else output.shape[1:]))
-    if values.dim() == 4:
-        values = values[..., ::stride, ::stride]
-    return _bounded(
-        Prediction(kind="value", values=values[:, 0] if values.shape[1:] == (1,) else values)
-    )
+        return _binary(chosen, stride, limit=0.0 if kind == "binary" else 0.5)
+    values = chosen[..., ::stride, ::stride] if chosen.dim() == 4 else chosen
+    values = values[:, 0] if values.shape[1:] == (1,) else values
+    return _bounded(Prediction(kind="value", values=values))
+
+
+def _rows_of(output: Tensor, samples: int, *, rows_first: bool) -> Tensor:
+    """[R, …] as [B, …], or as [B, G, …] if each sample has several rows. A view."""
+    rows, *rest = output.shape
+    if rows == samples:
+        return output
+    if rows_first:
+        return output.reshape(rows // samples, samples, *rest).transpose(0, 1)
+    return output.reshape(samples, rows // samples, *rest)
 
 
 def _likely_kind(output: Tensor, target: Tensor) -> Kind:
@@ -99,41 +106,38 @@ def _likely_kind(output: Tensor, target: Tensor) -> Kind:
     return "classes" if names_classes and is_index and has_two else "values"
 
 
-def _classes(
-    output: Tensor, target: Tensor, count: int, stride: int, *, is_flat: bool
-) -> Prediction | None:
-    """Of scores [n, C, …], or [n · G, C] of sequences."""
-    if output.dim() < 2:
-        return None
-    if is_flat:  # the rows of a sequence
-        scores = output.reshape(count, -1, *output.shape[1:])[:, :MOST_TOKENS]
-        return Prediction(kind="tokens", values=scores.argmax(2).reshape(count, -1))
+def _classes(output: Tensor, target: Tensor, stride: int) -> Prediction | None:
+    """Of scores [n, C, …], or [n, G, C] of sequences."""
     if output.dim() == 2:
-        top = output.softmax(1).max(1)
+        top = wide(output).softmax(1).max(1)
         return Prediction(kind="class", values=top.indices, probabilities=top.values)
     if output.dim() == 3:
-        # [n, C, T] as torch wants it, or [n, T, C] of a loss that turns it.
-        is_last = target.dim() >= 2 and target.shape[1] == output.shape[1] != output.shape[2]
+        # Flattened, or [n, T, C] of a loss that turns it itself; else [n, C, T] as torch wants it.
+        is_last = target.dim() == 1 or output.shape[1] == target.shape[1] != output.shape[2]
         scores = output[:, :MOST_TOKENS] if is_last else output[:, :, :MOST_TOKENS]
         return Prediction(kind="tokens", values=scores.argmax(2 if is_last else 1))
-    maps = output[..., ::stride, ::stride].argmax(1)
-    return _bounded(Prediction(kind="map", values=maps))
+    if output.dim() == 4:
+        return _bounded(Prediction(kind="map", values=output[..., ::stride, ::stride].argmax(1)))
+    return None
 
 
-def _binary(output: Tensor, count: int, stride: int, *, limit: float) -> Prediction | None:
+def _binary(output: Tensor, stride: int, *, limit: float) -> Prediction | None:
     """Of scores of two classes: one for each sample, several labels, or a map [n, 1, H, W]."""
-    if output.dim() >= 3:
-        maps = output[..., ::stride, ::stride] > limit
-        values = maps[:, 0] if maps.dim() == 4 and maps.shape[1] == 1 else maps
-        return _bounded(Prediction(kind="map", values=values.to(torch.uint8)))
-    scores = output.reshape(count, -1)
+    if output.dim() == 4:
+        maps = (output[..., ::stride, ::stride] > limit)[:, 0]
+        return _bounded(Prediction(kind="map", values=maps.to(torch.uint8)))
+    scores = wide(output.reshape(len(output), -1)[:, :MOST_LABELS])
     values = (scores > limit).to(torch.int64)
     if scores.shape[1] > 1:
-        return Prediction(kind="classes", values=values[:, :MOST_LABELS])
+        return Prediction(kind="classes", values=values)
     positive = scores.sigmoid() if limit == 0 else scores
     probabilities = torch.where(values > 0, positive, 1 - positive)
     return Prediction(kind="class", values=values[:, 0], probabilities=probabilities[:, 0])
 
 
 def _bounded(prediction: Prediction) -> Prediction | None:
-    return prediction if prediction.values.numel() <= MOST_VALUES else None
+    values = prediction.values
+    if values.numel() > MOST_VALUES:
+        return None
+    # A slice of the output would keep all of it in memory until it is copied.
+    return Prediction(kind=prediction.kind, values=wide(values).clone())

@@ -22,6 +22,7 @@ from midstep.explore.loss_shares import (
     possible_weights,
     sample_weights,
 )
+from midstep.explore.row_order import is_by_position
 
 MIXES = "This loss mixes samples: the losses of single samples do not add up to it."
 MOST_FAILURES = 20
@@ -35,6 +36,8 @@ class Choice:
     index: int | None = None
     """Of the guess that is right; None while that is not known."""
     failures: int = 0
+    is_by_position: bool | None = None
+    """Whether the rows of the loss come position by position; None while that is not known."""
 
     @property
     def is_hopeless(self) -> bool:
@@ -57,8 +60,9 @@ def read_results(
     first: int,
     stop: int,
     note: str | None,
-    otherwise: str = MIXES,
-    choice: Choice | None = None,
+    otherwise: str,
+    choice: Choice,
+    heads: Mapping[str, Any] | None = None,
     batch_loss: Any = None,
 ) -> Mapping[str, Any]:
     """The columns of samples `first` up to `stop`; see `ShownSamples`.
@@ -70,11 +74,16 @@ def read_results(
         stop: the sample after the last one.
         note: why the losses are not known; None if they are computed.
         otherwise: what to say if they do not combine to the loss that was seen.
-        choice: remembers which guess is right.
+        choice: remembers which guess is right, and the order of the rows.
+        heads: tells that order; then each micro-batch has its losses in both.
         batch_loss: the loss of the step, where that of the micro-batches was not seen.
     """
     if note is not None or not micro_batches:
         return {**predictions, "loss_note": note}
+    if heads is not None:
+        choice.is_by_position = is_by_position(heads)
+        turned = int(choice.is_by_position)
+        micro_batches = [orders[turned : turned + 1] or orders for orders in micro_batches]
     combined, problem = _combine(micro_batches, batch_loss, choice)
     if combined is None:
         return {**predictions, "loss_note": problem or otherwise}
@@ -92,7 +101,7 @@ def read_results(
 
 
 def _combine(
-    micro_batches: Sequence[Sequence[Mapping[str, Any]]], batch_loss: Any, choice: Choice | None
+    micro_batches: Sequence[Sequence[Mapping[str, Any]]], batch_loss: Any, choice: Choice
 ) -> tuple[list[Combined] | None, str | None]:
     """The micro-batches by the first guess that gives the loss; or None and the reason."""
     guesses = [list(each) for each in zip(*micro_batches, strict=False)]
@@ -103,11 +112,9 @@ def _combine(
             continue
         combined = _of_guess(losses, batch_loss)
         if combined is not None:
-            if choice is not None and choice.index is None:
-                choice.index = index
+            choice.index = index if choice.index is None else choice.index
             return combined, None
-    if choice is not None and choice.index is None:
-        choice.failures += 1
+    choice.failures += choice.index is None
     return (
         None,
         None if reason is None else f"The losses of single samples are not known: {reason}.",

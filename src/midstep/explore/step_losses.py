@@ -24,6 +24,7 @@ from midstep.explore.guessed_losses import LossInputs, ModelCall, guesses
 from midstep.explore.known_losses import known_loss
 from midstep.explore.predictions import Prediction, predict
 from midstep.explore.read_results import MIXES, Choice, read_results
+from midstep.explore.row_order import row_heads
 from midstep.explore.sample_losses import SampleLosses, sample_losses
 from midstep.explore.tensor_trees import detached, tensors_in
 
@@ -52,6 +53,8 @@ class _Call:
     output: Any = None
     """What the loss returned."""
     versions: tuple[int, ...] = ()
+    heads: Mapping[str, Any] | None = None
+    """What tells the order of the rows, if the losses were computed in both."""
     guesses: list[LossInputs] | None = None
     """Losses that may have followed a forward pass."""
     reduced: tuple[list[SampleLosses], Prediction | None] | None = None
@@ -252,6 +255,7 @@ class StepLosses:
             note=note,
             otherwise=self._how_to if is_guess else MIXES,
             choice=self._choice,
+            heads=step.calls[0].heads if losses else None,
             batch_loss=step.logged if shown == len(sizes) else None,
         )
 
@@ -289,20 +293,36 @@ class StepLosses:
         if call.reduced is not None:
             return call.reduced[0]
         if isinstance(call.made, ModelCall):
-            call.guesses = guesses(call.made, batch, self._loss_fn)
-            whole, tried = call.made.own_loss, call.guesses
-        else:
-            whole, tried = (
-                _batch_loss(call.output, logged),
-                [] if call.made is None else [call.made],
-            )
+            return self._reduce_guesses(call, call.made, samples, batch)
+        if call.made is None:
+            return []
+        orders = [self._choice.is_by_position or False]
+        if self._choice.is_by_position is None:
+            call.heads = row_heads(call.made.inputs, batch, samples or 0)
+            orders = [False] if call.heads is None else [False, True]
+        made, whole = call.made, _batch_loss(call.output, logged)
         return [
             sample_losses(
-                each.loss_fn, *each.inputs, named=each.named, samples=samples, batch_loss=whole
+                made.loss_fn,
+                *made.inputs,
+                named=made.named,
+                samples=samples,
+                batch_loss=whole,
+                rows_first=order,
             )
+            for order in orders
+        ]
+
+    def _reduce_guesses(
+        self, call: _Call, made: ModelCall, samples: int | None, batch: Any
+    ) -> list[SampleLosses]:
+        """The losses by each guess, or by the one that is right, at its place in the list."""
+        call.guesses = guesses(made, batch, self._loss_fn)
+        return [
+            sample_losses(each.loss_fn, *each.inputs, samples=samples, batch_loss=made.own_loss)
             if self._choice.index in (None, index)
-            else SampleLosses(reason=None)
-            for index, each in enumerate(tried)
+            else SampleLosses()
+            for index, each in enumerate(call.guesses)
         ]
 
     def _predictions(
@@ -344,6 +364,7 @@ class StepLosses:
             first=first,
             stop=stop,
             stride=stride,
+            rows_first=self._choice.is_by_position or False,
         )
 
 
