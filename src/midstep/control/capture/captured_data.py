@@ -109,10 +109,10 @@ class CapturedBatch:
 
     def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
         """Columns of these samples: of losses that the loop gave, else what the step computed."""
-        results = self.results
-        if self.losses is not None:
-            results = results_of_losses(self.losses, count)
-        return resolve(partial(results, first, stop, stride)) if callable(results) else results
+        results = self.results if self.losses is None else results_of_losses(self.losses)
+        if not callable(results):
+            return results
+        return resolve(partial(results, first, stop, stride, count))
 
     def known_losses(self) -> tuple[list[float], str | None]:
         """The losses of all samples, and which of them stand out. It waits for a GPU."""

@@ -1,7 +1,7 @@
 """What a step computed for single samples: losses, shares of the batch's loss, predictions.
 
-The training thread gives them as *results*: a function `(first, stop, stride)` that returns the
-columns of these samples. It is called only when the batch is copied. Its columns are computed from
+The training thread gives them as *results*: a function of some samples that returns their
+columns. It is called only when the batch is copied. Its columns are computed from
 copies, by the first reader.
 """
 
@@ -15,8 +15,9 @@ from typing import Any
 from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.samples.tensor_facts import per_sample
 
-Results = Callable[[int, int, int], Mapping[str, Any]]
-"""Of samples `first` up to `stop`; maps have every `stride`-th row and column."""
+Results = Callable[[int, int, int, int], Mapping[str, Any]]
+"""`(first, stop, stride, count)`: of samples `first` up to `stop` of the `count` samples that the
+shown batch has; maps have every `stride`-th row and column."""
 PER_SAMPLE = ("losses", "loss_shares", "predictions", "probabilities")
 """Columns with one entry for each sample, or None."""
 OF_BATCH = ("loss_note", "loss_fact", "prediction_kind")
@@ -42,13 +43,13 @@ def shown_results(results: Any, chosen: slice) -> dict[str, Any]:
     return shown
 
 
-def results_of_losses(losses: Any, count: int) -> Results:
-    """The results of losses that the loop gave, one for each of `count` samples."""
-    return partial(_given_columns, losses, count)
+def results_of_losses(losses: Any) -> Results:
+    """The results of losses that the loop gave, one for each sample."""
+    return partial(_given_columns, losses)
 
 
 def _given_columns(
-    losses: Any, count: int, first: int, stop: int, _stride: int
+    losses: Any, first: int, stop: int, _stride: int, count: int
 ) -> Mapping[str, Any]:
     return DeferredColumns(_read_given, losses=losses, count=count, first=first, stop=stop)
 
@@ -102,7 +103,7 @@ def loss_fact(losses: Sequence[float], shares: Sequence[float] | None) -> str | 
     """
     broken = sum(not math.isfinite(value) for value in losses)
     if broken:
-        return f"{broken} of {len(losses)} losses are not finite"
+        return f"{broken} of {len(losses)} losses {'are' if broken > 1 else 'is'} not finite"
     far = outliers(losses) if losses and shares is not None else []
     if not far or shares is None:
         return None
