@@ -140,6 +140,20 @@ def test_a_target_of_several_numbers_has_a_column_for_each() -> None:
     assert (out["labels"], out["nonfinite_in"]) == (None, [1, 0])
 
 
+def test_a_sample_in_full_has_the_prediction_of_its_step() -> None:
+    columns = {
+        "losses": torch.tensor([0.5, 2.0]),
+        "predictions": torch.tensor([1, 0]),
+        "probabilities": torch.tensor([0.75, 0.5]),
+        "prediction_kind": "class",
+    }
+    view = midstep.view(class_names=["cat", "dog"])
+    batch = captured((torch.rand(2, 3), torch.tensor([0, 0])), view, results=lambda *_: columns)
+    out = describe_sample(batch.copy("1").arrived(), 0)
+    assert (out["label"], out["prediction"], out["probability"]) == ("cat", "dog", 0.75)
+    assert out["loss"] == 0.5
+
+
 # -- tables ---------------------------------------------------------------------------------------
 
 

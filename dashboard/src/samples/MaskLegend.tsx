@@ -15,7 +15,7 @@ export function MaskLegend({ mask }: { mask: MaskOut }) {
   const rest = classes.length - SHOWN;
   return (
     <ul
-      className="flex min-h-6 shrink-0 flex-wrap items-center gap-x-3 px-3 text-label text-t2"
+      className="flex min-h-6 min-w-0 flex-wrap items-center gap-x-3 text-label text-t2"
       aria-label="Classes"
     >
       {classes.slice(0, SHOWN).map(({ id, name, share }) => (

@@ -33,6 +33,7 @@ export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: Samp
       </p>
     );
   }
+  const rank = `${formatCount(sample.rank)} of ${formatCount(count)}`;
   const odd = sample.loss !== null && !Number.isFinite(sample.loss);
   return (
     <div className="flex min-h-8 shrink-0 flex-wrap items-center gap-x-4 px-3">
@@ -41,10 +42,11 @@ export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: Samp
       {sample.prediction !== null && (
         <Fact name="Prediction" value={sample.prediction} bad={sample.isRight === false} />
       )}
-      {sample.loss !== null && <Fact name="Loss" value={formatValue(sample.loss)} bad={odd} />}
-      {sample.rank !== null && (
-        <Fact name="Rank" value={`${formatCount(sample.rank)} of ${formatCount(count)}`} />
+      {sample.loss !== null && (
+        <Fact name="Loss" value={formatValue(sample.loss)} title={`rank ${rank}`} bad={odd} />
       )}
+      {/* Beside a prediction there is no room for it. */}
+      {sample.rank !== null && sample.prediction === null && <Fact name="Rank" value={rank} />}
       {sample.broken > 0 && (
         <span className="text-t3">
           <NanMark /> in {plural(sample.broken, "value")}
@@ -73,9 +75,16 @@ export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: Samp
   );
 }
 
-function Fact({ name, value, bad = false }: { name: string; value: string; bad?: boolean }) {
+interface FactProps {
+  name: string;
+  value: string;
+  title?: string;
+  bad?: boolean;
+}
+
+function Fact({ name, value, title = value, bad = false }: FactProps) {
   return (
-    <span className="min-w-0 max-w-56 truncate text-t3" title={value}>
+    <span className="min-w-0 max-w-56 truncate text-t3" title={title}>
       {name} <span className={bad ? "font-medium text-bad" : "text-text"}>{value}</span>
     </span>
   );

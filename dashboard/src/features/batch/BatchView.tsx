@@ -116,10 +116,9 @@ export default function BatchView(props: BatchViewProps) {
   ];
   const tools = (
     <>
-      {batch.mask && drawn && <MaskTools mask={batch.mask} controls={maskControls} />}
       {look === "texts" && <RightAndWrong samples={samples.all} />}
-      {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
-      {!samples.lossRange && batch.loss_note && <LossNote text={batch.loss_note} />}
+      {/* Rows say each loss in figures. */}
+      {samples.lossRange && drawn && <LossLegend {...samples.lossRange} theme={theme} />}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
       )}
@@ -138,6 +137,7 @@ export default function BatchView(props: BatchViewProps) {
   return (
     <Panel title="Batch" fact={fact} stale={stale} tools={tools} className="h-full">
       {batch.note && <p className="px-3 pb-1 text-warn">{batch.note}</p>}
+      {!samples.lossRange && batch.loss_note && <LossNote text={batch.loss_note} />}
       <SampleList
         {...{ batch, sheet, mask, asTable, samples, batchIndices, order, onOrder, cursor, onCursor }}
         {...{ onRange, onEnd, running, theme, pointedOut }}
@@ -148,7 +148,14 @@ export default function BatchView(props: BatchViewProps) {
           canvas.current = element;
         }}
       />
-      {batch.mask && drawn && <MaskLegend mask={batch.mask} />}
+      {batch.mask && drawn && (
+        <div className="flex shrink-0 items-center gap-3 px-3 pt-1">
+          <MaskLegend mask={batch.mask} />
+          <span className="ml-auto flex items-center gap-2">
+            <MaskTools mask={batch.mask} controls={maskControls} />
+          </span>
+        </div>
+      )}
       {look === "texts" && (
         <Suspense fallback={null}>
           <FocusedText step={batch.step} sample={focused} text={textOf(batch, focused)} running={running} />
@@ -218,11 +225,11 @@ function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendPro
   );
 }
 
-/** Why no losses of samples are shown, in the place of their legend. */
+/** Why no losses of samples are shown. */
 function LossNote({ text }: { text: string }) {
   return (
-    <span className="min-w-0 truncate text-label text-t3" title={text}>
+    <p className="shrink-0 truncate px-3 pb-1 text-label text-t3" title={text}>
       {text}
-    </span>
+    </p>
   );
 }

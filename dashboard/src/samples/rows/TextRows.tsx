@@ -32,7 +32,7 @@ export function textColumns(batch: BatchOut, samples: Samples, theme: Theme): Ta
         return {
           ...column,
           title: "Text",
-          ...wide(300, 5),
+          ...wide(240, 5),
           titleOf: (row) => String(column.cells[row] ?? ""),
         };
       case "target":
