@@ -187,7 +187,8 @@ class StepLosses:
         elif self._is_safe_now(call.made):
             samples = count_samples(batch)
             losses = self._reduce(call, samples, batch)
-            call.reduced = losses, self._predict(call, samples or 0, 0, samples or 0, MAP_SIDE)
+            size = samples or 0
+            call.reduced = losses, self._predict(call, size, 0, size, _map_stride(call.made))
             call.made = call.guesses = None
 
     def _is_safe_now(self, made: Any) -> bool:
@@ -371,6 +372,12 @@ class StepLosses:
 def _versions(made: Any) -> tuple[int, ...]:
     """Changes in place of each tensor so far."""
     return tuple(each._version for each in tensors_in(made) if not each.is_inference())
+
+
+def _map_stride(made: Any) -> int:
+    """One of so many rows and columns of a map is enough for its tile."""
+    sides = [side for each in tensors_in(made) if each.dim() == 4 for side in each.shape[2:]]
+    return max(1, -(-max(sides, default=1) // MAP_SIDE))
 
 
 def _batch_loss(output: Any, logged: Any) -> Any:
