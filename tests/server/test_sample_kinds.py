@@ -79,6 +79,18 @@ def test_targets_that_are_tokens_are_shown_as_text_unless_they_repeat_the_input(
     assert shown((ids[:, :-1], ids[:, 1:]), LETTERS)["labels"] is None
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_predicted_tokens_are_shown_where_the_target_counts(shift: int) -> None:
+    """The model shifts labels itself (1), or the loader gave the next tokens as targets (0)."""
+    ids = torch.tensor([[1, 2, 3, 4, 5]])
+    target = torch.tensor([[-100, -100, -100, 4, 5]]) if shift else torch.tensor([[2, -1, 4, 5, 6]])
+    predicted = torch.tensor([[9, 10, 11, 12, 13]])
+    columns = {"predictions": predicted, "prediction_kind": "tokens"}
+    batch = {"input_ids": ids, "labels": target}
+    out = shown(batch, LETTERS, results=columns)
+    assert out["predictions"] == (["l m"] if shift else ["j l m n"])
+
+
 def test_a_text_function_that_raises_leaves_the_tokens_and_says_why() -> None:
     out = shown(torch.tensor([[99, 1]]), LETTERS)
     assert (out["texts"], out["rows"]) == (None, [[99, 1]])

@@ -1,5 +1,6 @@
 /** The curves of a sample, large; sounds can be played. */
-import { readSampleTensor, type SampleAddress } from "@/api/samples";
+import type { SampleAddress } from "@/api/samples";
+import { readSampleTensor } from "@/api/sampleTensor";
 import type { SampleOut } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { canvasLook, useCanvas } from "@/charts/useCanvas";

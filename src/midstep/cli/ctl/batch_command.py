@@ -76,8 +76,8 @@ def _print_batch(screen: Screen, captured: dict[str, Any], saved: Path | None) -
     shape, loss = captured["shape"][1:], captured["loss"]
     size = f" {shape}" if shape else ""
     screen.print_line(
-        f"batch {captured['step']}: {captured['count']} samples of {captured['kind']}{size}, "
-        f"loss {format_number(loss)}"
+        f"batch {captured['step']}: {captured['count']} samples{size}, "
+        f"loss {format_number(loss)}, kind {captured['kind']}"
     )
     for note in map(captured.get, ("note", "loss_note", "loss_fact")):
         if note:
@@ -190,8 +190,8 @@ def _written(value: Any) -> str:
 
 
 def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) -> None:
-    parts = [f"sample {sample['index']} of batch {sample['step']}: {sample['kind']}"]
-    parts += [f"{sample['shape']}"] if sample["shape"] else []
+    shape = f" {sample['shape']}" if sample["shape"] else ""
+    parts = [f"sample {sample['index']} of batch {sample['step']}:{shape} {sample['kind']}"]
     fields = (
         ("id", "sample_id"),
         ("target", "label"),

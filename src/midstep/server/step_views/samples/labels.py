@@ -10,11 +10,11 @@ from midstep.control.samples.view import SampleView
 from midstep.server.array_json import as_array, is_tensor, numbers, shape_of
 from midstep.server.step_views.samples.columns import class_marks, marked_names, short
 from midstep.server.step_views.samples.texts import (
+    answered_tokens,
     decode_rows,
     list_length,
     shortened,
     target_texts,
-    token_rows,
 )
 
 LABEL_LENGTH = 48
@@ -72,7 +72,7 @@ def predictions_of(shown: ShownSamples, *, most: int = LABEL_LENGTH) -> list[Any
         if marked is not None:
             return marked
     if kind == "tokens" and view is not None and view.text is not None:
-        texts, _ = decode_rows(view, token_rows(values, None, view))
+        texts, _ = decode_rows(view, answered_tokens(shown))
         length = max(most, list_length(len(values)))
         return texts and [shortened(each, length) for each in texts]
     return _several(values, most)

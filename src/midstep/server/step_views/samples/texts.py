@@ -117,6 +117,31 @@ def target_texts(shown: ShownSamples) -> list[str | None] | None:
     return answers if any(answers) else None
 
 
+def answered_tokens(shown: ShownSamples) -> list[list[int]]:
+    """The predicted tokens of each sample, only where its target counts."""
+    predicted = as_array(shown.predictions)
+    if shown.description.target_kind != "tokens" or shown.slices.target is None:
+        return token_rows(predicted, None, shown.view)
+    target = as_array(shown.slices.target)
+    predicted = predicted[:, : target.shape[1]]
+    counted = target >= 0
+    if _is_next_token(shown, target, counted) and predicted.shape == target.shape:
+        predicted = predicted[:, :-1]
+    if predicted.shape[1] == target.shape[1] - 1:  # each token predicts the next one
+        counted = counted[:, 1:]
+    if predicted.shape != counted.shape:
+        return token_rows(predicted, None, shown.view)
+    return [row[keep].tolist() for row, keep in zip(predicted, counted, strict=True)]
+
+
+def _is_next_token(shown: ShownSamples, target: Any, counted: Any) -> bool:
+    """Whether targets are the tokens of the input at their own places: the model shifts them."""
+    if shown.layout.kind != "tokens" or shown.values is None:
+        return False
+    given = as_array(shown.values)
+    return given.shape == target.shape and bool((given == target)[counted].all())
+
+
 def _repeats(target: list[int], given: list[int]) -> bool:
     """Whether targets are the tokens of the input, as they are or one ahead."""
     ahead = target[:-1] == given[1:] if len(target) == len(given) else target == given[1:]
