@@ -50,7 +50,7 @@ def _input_columns(shown: ShownSamples, slices: SampleSlices) -> list[tuple[str,
     columns = slices.columns
     if shown.layout.kind == "table" and slices.values is not None:
         array = as_array(slices.values)
-        columns = tuple(array[:, place] for place in range(min(len(names), array.shape[1])))
+        columns = tuple(array[:, index] for index in range(min(len(names), array.shape[1])))
     pairs = zip(names, columns, strict=False)
     return [(name, "input", column) for name, column in pairs if column is not None]
 
@@ -64,7 +64,7 @@ def _target_columns(shown: ShownSamples, slices: SampleSlices) -> list[tuple[str
     array = as_array(slices.target)
     name = shown.description.target_name
     base = "target" if name.isdigit() or not name else name
-    return [(f"{base} {place}", "target", array[:, place]) for place in range(array.shape[1])]
+    return [(f"{base} {index}", "target", array[:, index]) for index in range(array.shape[1])]
 
 
 def class_marks(shown: ShownSamples, slices: SampleSlices) -> list[str] | None:

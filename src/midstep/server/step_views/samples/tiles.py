@@ -30,8 +30,8 @@ def stacked(images: Any) -> Any:
     arrays = [as_array(image) for image in images]
     channels, height, width = (max(each.shape[axis] for each in arrays) for axis in range(3))
     sheet = np.zeros((len(arrays), channels, height, width), arrays[0].dtype)
-    for place, array in zip(sheet, arrays, strict=True):
-        place[:, : array.shape[1], : array.shape[2]] = array
+    for tile, array in zip(sheet, arrays, strict=True):
+        tile[:, : array.shape[1], : array.shape[2]] = array
     return sheet
 
 
@@ -73,9 +73,9 @@ def broken_pixels(shown: ShownSamples) -> tuple[Any, list[int] | None]:
     if not is_tensor(shown.values):
         height, width = stacked(shown.values).shape[-2:]
     mask = np.zeros((len(counts), 1, height, width), bool)
-    for place, broken in zip(mask, pixels, strict=True):
+    for tile, broken in zip(mask, pixels, strict=True):
         if broken is not None:
-            place[0, : broken.shape[0], : broken.shape[1]] = broken
+            tile[0, : broken.shape[0], : broken.shape[1]] = broken
     return mask, counts
 
 
