@@ -61,6 +61,7 @@ class StepResults:
         self._hooked = hooked if hooked is not None and _can_be_hooked(hooked) else None
         self._called = self._loss_called if hooked is loss_fn else self._model_called
         self._handle: RemovableHandle | None = None
+        self._how_to, self._is_closed = how_to, False
         self._is_whole = False  # whether the step in progress was observed from its begin
         self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
 
@@ -115,6 +116,8 @@ class StepResults:
             batches: its micro-batches.
             logged: the loss of the step as it is known to the loop.
         """
+        if self._is_closed:
+            return self._how_to
         was_whole, self._is_whole = self._is_whole, False
         results: Results | str | None = self._guard.run(self._losses.take, batches, logged)
         return IN_THE_MIDDLE if isinstance(results, str) and not was_whole else results
@@ -125,6 +128,7 @@ class StepResults:
 
     def close(self) -> None:
         """Note nothing more, and remove the hook."""
+        self._is_closed = True
         self._unsubscribe()
         self._take_off()
         self._losses.clear()
