@@ -95,6 +95,7 @@ class StepLosses:
         how_to: a sentence that says how to declare it.
         is_pausing: whether the loop is about to park; then the losses are always computed.
         clock: monotonic seconds.
+        work_clock: seconds that this thread has worked; other processes do not count.
 
     >>> loss = torch.nn.MSELoss()
     >>> output, target = torch.tensor([1.0, 3.0]), torch.zeros(2)
@@ -111,9 +112,10 @@ class StepLosses:
         *,
         is_pausing: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._loss_fn, self._how_to = loss_fn, how_to
-        self._is_pausing, self._clock = is_pausing, clock
+        self._is_pausing, self._clock, self._work_clock = is_pausing, clock, work_clock
         self._micro_batches: dict[int, _MicroBatch] = {}
         self._held_bytes = 0
         self._choice = Choice()
@@ -278,13 +280,12 @@ class StepLosses:
         return None
 
     def _timed(self, step: _Step, sizes: list[int]) -> list[list[SampleLosses]]:
-        began = self._clock()
+        began = self._work_clock()
         computed = [
             self._reduce(*each, step.logged if len(sizes) == 1 else None)
             for each in zip(step.calls, sizes, step.batches, strict=True)
         ]
-        self._computed_at = self._clock()
-        self._cost_s = self._computed_at - began
+        self._computed_at, self._cost_s = self._clock(), self._work_clock() - began
         return computed
 
     def _reduce(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 
+from midstep.control.capture.sample_results import TOO_LATE
 from midstep.core.fault_guard import FaultGuard
 from midstep.explore.step_losses import StepLosses
 from midstep.session.hidden_hooks import add_hidden_hook
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from midstep.control.capture.sample_results import Results
 
 log = logging.getLogger("midstep.session")
-IN_THE_MIDDLE = "The batch came into view during this step; the next one has losses of samples."
 
 
 class Position(Protocol):
@@ -120,7 +120,7 @@ class StepResults:
             return self._how_to
         was_whole, self._is_whole = self._is_whole, False
         results: Results | str | None = self._guard.run(self._losses.take, batches, logged)
-        return IN_THE_MIDDLE if isinstance(results, str) and not was_whole else results
+        return TOO_LATE if isinstance(results, str) and not was_whole else results
 
     def clear(self) -> None:
         """Drop what was noted of a step that is not shown."""

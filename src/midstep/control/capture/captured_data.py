@@ -23,6 +23,7 @@ from midstep.control.capture.host_copy import (
     is_on_cuda,
 )
 from midstep.control.capture.sample_results import (
+    TOO_LATE,
     as_floats,
     loss_fact,
     results_of_losses,
@@ -132,6 +133,11 @@ class CapturedBatch:
         """The tensor that is most likely the input of the model; None if there is none."""
         return _describe(self.batch)[0]
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it came into view after its loss was computed: the next step says more."""
+        return self.results is TOO_LATE
+
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples are there: always, because this is the whole batch."""
         return first >= 0 and count >= 0
@@ -195,6 +201,11 @@ class CapturedSamples:
     parts: tuple[_SamplePart, ...]
     etag: str
     ready: Ready | None
+
+    @property
+    def is_late(self) -> bool:
+        """As of a `CapturedBatch`."""
+        return any(part.results is TOO_LATE for part in self.parts)
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples were captured."""
