@@ -54,9 +54,9 @@ class StepResults:
         step: Callable[[], Position | None],
         hooked: nn.Module | None,
     ) -> None:
-        captures = self._captures = controller.captures
+        boundary, self._captures = controller.boundary, controller.captures
         self._step = step
-        self._losses = StepLosses(loss_fn, how_to, is_pausing=lambda: captures.is_pausing)
+        self._losses = StepLosses(loss_fn, how_to, is_pausing=lambda: boundary.is_pausing)
         self._guard = FaultGuard("noting the loss of samples", log, lambda _error: self.close())
         self._hooked = hooked if hooked is not None and _can_be_hooked(hooked) else None
         self._called = self._loss_called if hooked is loss_fn else self._model_called

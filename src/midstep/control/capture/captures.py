@@ -281,11 +281,6 @@ class Captures:
         return self._state.is_observed
 
     @property
-    def is_pausing(self) -> bool:
-        """Whether a pause is requested or begun, or steps are made one by one."""
-        return self._state.gate.mode == "pause" or self._state.pause_requested
-
-    @property
     def shows_step(self) -> bool:
         """Whether step data of the step in progress is shown, or the step may stop the run."""
         return self.plan.takes_any_data or self._state.breakpoints.may_stop_step
