@@ -21,9 +21,9 @@ def test_texts_come_with_target_and_loss_the_highest_loss_first() -> None:
     view = midstep.view(lambda ids: " ".join(map(str, ids)), class_names=["bad", "good"])
     batch = {"input_ids": torch.tensor([[1, 2], [3, 4]]), "labels": torch.tensor([0, 1])}
     assert lines(batch, view, losses=[0.25, 1.5], sample_ids=[70, 71]) == [
-        "sample  target  loss  text",
-        "    71  good     1.5  3 4",
-        "    70  bad     0.25  1 2",
+        "sample  target  loss  share  text",
+        "    71  good     1.5  85.7%  3 4",
+        "    70  bad     0.25  14.3%  1 2",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -294,3 +296,32 @@ def test_nothing_is_computed_or_held_when_nobody_looks(tmp_path, monkeypatch):
                 optimizer.step()
                 assert not net._forward_hooks
         assert run.step == 2
+
+
+def test_the_first_request_waits_for_a_step_whose_losses_are_known(tmp_path):
+    net, loss = nn.Linear(4, CLASSES), nn.CrossEntropyLoss()
+    control, going = DebugController(), threading.Event()
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        with attach(net, optimizer, loss_fn=loss, save_dir=tmp_path, controller=control) as run:
+            for step in run.steps(None):
+                x, y = run.batch(X, Y)
+                loss(net(x), y).backward()
+                if step > 2:
+                    going.set()
+                time.sleep(0.01)  # a request comes after the loss of a step
+                optimizer.step()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        assert going.wait(30)
+        captured = control.captures.read_samples(0, SAMPLES, patience_s=30)
+        assert captured is not None
+        shown = captured.samples(0, SAMPLES)
+        assert (shown.loss_note, len(shown.losses)) == (None, SAMPLES)
+    finally:
+        control.stop()
+        thread.join(30)
+    assert not thread.is_alive()

@@ -8,7 +8,6 @@ is reduced when the loss is computed, and is not held: the memory of the trainin
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,12 +26,11 @@ from midstep.explore.read_results import MIXES, Choice, read_results
 from midstep.explore.row_order import row_heads
 from midstep.explore.sample_losses import SampleLosses, sample_losses
 from midstep.explore.tensor_trees import detached, tensors_in
+from midstep.explore.work_budget import WorkBudget
 
 HELD_BYTES = 32 << 20
 """Outputs of one step beyond this are not held if they can be reduced at once."""
 MICRO_BATCHES_HELD = 64
-SHARE = 0.02
-"""Of the time of a running training that computing the losses of samples may take."""
 MAP_SIDE = 96
 """Longest side of a predicted map whose output is not held."""
 SEVERAL = (
@@ -48,8 +46,12 @@ SLOW = "Computing the losses of single samples takes {ms:.0f} ms, so not every s
 class _Call:
     """A loss that was computed, or a forward pass, in one micro-batch."""
 
-    made: LossInputs | ModelCall | None
-    """None once it is reduced, or if it is too large to be held."""
+    origin: LossInputs | ModelCall | None
+    """None once it is reduced, or if there is a note."""
+    is_guess: bool = False
+    """Whether a forward pass was seen, and not the loss."""
+    note: str | None = None
+    """Why it is neither held nor reduced."""
     output: Any = None
     """What the loss returned."""
     versions: tuple[int, ...] = ()
@@ -63,7 +65,7 @@ class _Call:
     @property
     def is_changed(self) -> bool:
         """Whether a tensor was changed in place since the call."""
-        return self.made is not None and self.versions != _versions(self.made)
+        return self.origin is not None and self.versions != _versions(self.origin)
 
 
 @dataclass(kw_only=True)
@@ -84,7 +86,6 @@ class _Step:
     batches: Sequence[Any]
     logged: Any
     computed: list[list[SampleLosses]] | None = None
-    slow: str | None = None
 
 
 class StepLosses:
@@ -94,7 +95,6 @@ class StepLosses:
         loss_fn: the declared loss; None if there is none.
         how_to: a sentence that says how to declare it.
         is_pausing: whether the loop is about to park; then the losses are always computed.
-        clock: monotonic seconds.
 
     >>> loss = torch.nn.MSELoss()
     >>> output, target = torch.tensor([1.0, 3.0]), torch.zeros(2)
@@ -110,14 +110,12 @@ class StepLosses:
         how_to: str,
         *,
         is_pausing: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._loss_fn, self._how_to = loss_fn, how_to
-        self._is_pausing, self._clock = is_pausing, clock
+        self._budget = WorkBudget(is_pausing)
         self._micro_batches: dict[int, _MicroBatch] = {}
         self._held_bytes = 0
         self._choice = Choice()
-        self._cost_s, self._computed_at = 0.0, float("-inf")
 
     # -- during a step ----------------------------------------------------------------------------
 
@@ -146,10 +144,10 @@ class StepLosses:
         held = self._of(number)
         if held is None:
             return
-        made = LossInputs(
+        origin = LossInputs(
             loss_fn=self._loss_fn, inputs=detached(tuple(inputs)), named=detached(dict(named))
         )
-        call = _Call(made=made, output=detached(output), versions=_versions(made))
+        call = _Call(origin=origin, output=detached(output), versions=_versions(origin))
         (held.named if is_named else held.losses).append(call)
         self._hold(call, batch, is_shown=is_shown)
 
@@ -167,8 +165,8 @@ class StepLosses:
         held = self._of(number)
         if held is None or self._choice.is_hopeless:
             return
-        made = ModelCall.of(args, kwargs, output)
-        call = _Call(made=made, versions=_versions(made))
+        origin = ModelCall.of(args, kwargs, output)
+        call = _Call(origin=origin, versions=_versions(origin), is_guess=True)
         held.forwards.append(call)
         self._hold(call, batch, is_shown=is_shown)
 
@@ -178,23 +176,33 @@ class StepLosses:
         return self._micro_batches.setdefault(number, _MicroBatch())
 
     def _hold(self, call: _Call, batch: Any, *, is_shown: bool) -> None:
-        """Hold what a call was made with, or reduce it now if it is large."""
-        size = sum(each.nbytes for each in tensors_in(call.made))
+        """Hold what a call computed with, or reduce it now if it is large."""
+        size = sum(each.nbytes for each in tensors_in(call.origin))
         if self._held_bytes + size <= HELD_BYTES:
             self._held_bytes += size
-        elif not is_shown or torch.is_inference_mode_enabled() or _is_capturing():
-            call.made = None
-        elif self._is_safe_now(call.made):
-            samples = count_samples(batch)
-            losses = self._reduce(call, samples, batch)
-            size = samples or 0
-            call.reduced = losses, self._predict(call, size, 0, size, _map_stride(call.made))
-            call.made = call.guesses = None
+        elif not is_shown or _is_capturing():
+            call.note, call.origin = TOO_LARGE, None
+        elif self._is_safe_now(call.origin):
+            self._reduce_now(call, batch)
 
-    def _is_safe_now(self, made: Any) -> bool:
+    def _reduce_now(self, call: _Call, batch: Any) -> None:
+        if self._budget.is_spent():
+            call.note = self._slow()
+        else:
+            with self._budget.spend():
+                samples = count_samples(batch) or 0
+                losses = self._reduce(call, samples or None, batch)
+                stride = _map_stride(call.origin)
+                call.reduced = losses, self._predict(call, samples, 0, samples, stride)
+        call.origin = call.guesses = None
+
+    def _slow(self) -> str:
+        return SLOW.format(ms=1e3 * self._budget.cost_s)
+
+    def _is_safe_now(self, origin: Any) -> bool:
         """Whether only torch is called: code of the user is called between two steps alone."""
-        is_guess = isinstance(made, ModelCall)
-        return is_guess or known_loss(made.loss_fn, made.inputs, made.named) is not None
+        is_guess = isinstance(origin, ModelCall)
+        return is_guess or known_loss(origin.loss_fn, origin.inputs, origin.named) is not None
 
     # -- after a step -----------------------------------------------------------------------------
 
@@ -244,9 +252,8 @@ class StepLosses:
         shown = len(sizes) if sum(sizes) == count else 1
         note = self._why_not(step, shown, sizes, count)
         if note is None and step.computed is None:
-            step.computed = self._timed(step, sizes)
-        losses = [] if note is not None or step.computed is None else step.computed[:shown]
-        is_guess = isinstance(step.calls[0].made, ModelCall)
+            step.computed = self._compute(step, sizes[:shown])
+        losses = step.computed or [] if note is None else []
         return DeferredColumns(
             read_results,
             micro_batches=[[_fields(each) for each in tried] for tried in losses],
@@ -254,7 +261,7 @@ class StepLosses:
             first=first,
             stop=stop,
             note=note,
-            otherwise=self._how_to if is_guess else MIXES,
+            otherwise=self._how_to if step.calls[0].is_guess else MIXES,
             choice=self._choice,
             heads=step.calls[0].heads if losses else None,
             batch_loss=step.logged if shown == len(sizes) else None,
@@ -265,27 +272,26 @@ class StepLosses:
         calls = step.calls[:shown]
         if sizes[0] != count and sum(sizes) != count:
             return "The samples of this batch are not those of the loss."
-        if any(each.made is None and each.reduced is None for each in calls):
-            return TOO_LARGE
+        note = next((each.note for each in calls if each.note is not None), None)
+        if note is not None:
+            return note
         if any(each.is_changed for each in calls):
             return CHANGED
-        is_guess = isinstance(calls[0].made, ModelCall)
-        if is_guess and (self._choice.is_hopeless or _has_nothing_to_compare(calls, step.logged)):
+        if calls[0].is_guess and (
+            self._choice.is_hopeless or _has_nothing_to_compare(calls, step.logged)
+        ):
             return self._how_to
-        is_late = self._clock() - self._computed_at < self._cost_s / SHARE
-        if step.computed is None and is_late and not self._is_pausing():
-            return SLOW.format(ms=1e3 * self._cost_s)
-        return None
+        needs_work = step.computed is None and any(each.reduced is None for each in calls)
+        return self._slow() if needs_work and self._budget.is_spent() else None
 
-    def _timed(self, step: _Step, sizes: list[int]) -> list[list[SampleLosses]]:
-        began = self._clock()
-        computed = [
-            self._reduce(*each, step.logged if len(sizes) == 1 else None)
-            for each in zip(step.calls, sizes, step.batches, strict=True)
-        ]
-        self._computed_at = self._clock()
-        self._cost_s = self._computed_at - began
-        return computed
+    def _compute(self, step: _Step, sizes: list[int]) -> list[list[SampleLosses]]:
+        """The losses of the shown micro-batches, which have these sizes."""
+        logged = step.logged if len(step.calls) == 1 else None
+        shown = zip(step.calls, sizes, step.batches, strict=False)
+        if all(call.reduced is not None for call in step.calls[: len(sizes)]):
+            return [self._reduce(*each) for each in shown]
+        with self._budget.spend():
+            return [self._reduce(*each, logged) for each in shown]
 
     def _reduce(
         self, call: _Call, samples: int | None, batch: Any, logged: Any = None
@@ -293,20 +299,20 @@ class StepLosses:
         """The losses of one micro-batch, by each guess if the call of the loss was not seen."""
         if call.reduced is not None:
             return call.reduced[0]
-        if isinstance(call.made, ModelCall):
-            return self._reduce_guesses(call, call.made, samples, batch)
-        if call.made is None:
+        if isinstance(call.origin, ModelCall):
+            return self._reduce_guesses(call, call.origin, samples, batch)
+        if call.origin is None:
             return []
         orders = [self._choice.is_by_position or False]
         if self._choice.is_by_position is None:
-            call.heads = row_heads(call.made.inputs, batch, samples or 0)
+            call.heads = row_heads(call.origin.inputs, batch, samples or 0)
             orders = [False] if call.heads is None else [False, True]
-        made, whole = call.made, _batch_loss(call.output, logged)
+        origin, whole = call.origin, _batch_loss(call.output, logged)
         return [
             sample_losses(
-                made.loss_fn,
-                *made.inputs,
-                named=made.named,
+                origin.loss_fn,
+                *origin.inputs,
+                named=origin.named,
                 samples=samples,
                 batch_loss=whole,
                 rows_first=order,
@@ -315,12 +321,12 @@ class StepLosses:
         ]
 
     def _reduce_guesses(
-        self, call: _Call, made: ModelCall, samples: int | None, batch: Any
+        self, call: _Call, origin: ModelCall, samples: int | None, batch: Any
     ) -> list[SampleLosses]:
         """The losses by each guess, or by the one that is right, at its place in the list."""
-        call.guesses = guesses(made, batch, self._loss_fn)
+        call.guesses = guesses(origin, batch, self._loss_fn)
         return [
-            sample_losses(each.loss_fn, *each.inputs, samples=samples, batch_loss=made.own_loss)
+            sample_losses(each.loss_fn, *each.inputs, samples=samples, batch_loss=origin.own_loss)
             if self._choice.index in (None, index)
             else SampleLosses()
             for index, each in enumerate(call.guesses)
@@ -354,13 +360,13 @@ class StepLosses:
             whole = call.reduced[1]
             return None if whole is None else whole.of(first, stop)
         index = self._choice.index or 0
-        made = call.guesses[index] if call.guesses and index < len(call.guesses) else call.made
-        if not isinstance(made, LossInputs) or call.is_changed or not samples:
+        origin = call.guesses[index] if call.guesses and index < len(call.guesses) else call.origin
+        if not isinstance(origin, LossInputs) or call.is_changed or not samples:
             return None
         return predict(
-            made.loss_fn,
-            made.inputs,
-            made.named,
+            origin.loss_fn,
+            origin.inputs,
+            origin.named,
             samples=samples,
             first=first,
             stop=stop,
@@ -369,14 +375,14 @@ class StepLosses:
         )
 
 
-def _versions(made: Any) -> tuple[int, ...]:
+def _versions(origin: Any) -> tuple[int, ...]:
     """Changes in place of each tensor so far."""
-    return tuple(each._version for each in tensors_in(made) if not each.is_inference())
+    return tuple(each._version for each in tensors_in(origin) if not each.is_inference())
 
 
-def _map_stride(made: Any) -> int:
+def _map_stride(origin: Any) -> int:
     """One of so many rows and columns of a map is enough for its tile."""
-    sides = [side for each in tensors_in(made) if each.dim() == 4 for side in each.shape[2:]]
+    sides = [side for each in tensors_in(origin) if each.dim() == 4 for side in each.shape[2:]]
     return max(1, -(-max(sides, default=1) // MAP_SIDE))
 
 
@@ -388,7 +394,7 @@ def _batch_loss(output: Any, logged: Any) -> Any:
 
 def _has_nothing_to_compare(calls: Sequence[_Call], logged: Any) -> bool:
     """Whether no loss was seen that a guess could be compared with."""
-    own = [each.made.own_loss for each in calls if isinstance(each.made, ModelCall)]
+    own = [each.origin.own_loss for each in calls if isinstance(each.origin, ModelCall)]
     return logged is None and any(each is None for each in own)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 
+from midstep.control.capture.sample_results import TOO_LATE
 from midstep.core.fault_guard import FaultGuard
 from midstep.explore.step_losses import StepLosses
 from midstep.session.hidden_hooks import add_hidden_hook
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from midstep.control.capture.sample_results import Results
 
 log = logging.getLogger("midstep.session")
-IN_THE_MIDDLE = "The batch came into view during this step; the next one has losses of samples."
 
 
 class Position(Protocol):
@@ -54,13 +54,14 @@ class StepResults:
         step: Callable[[], Position | None],
         hooked: nn.Module | None,
     ) -> None:
-        captures = self._captures = controller.captures
+        boundary, self._captures = controller.boundary, controller.captures
         self._step = step
-        self._losses = StepLosses(loss_fn, how_to, is_pausing=lambda: captures.is_pausing)
+        self._losses = StepLosses(loss_fn, how_to, is_pausing=lambda: boundary.is_pausing)
         self._guard = FaultGuard("noting the loss of samples", log, lambda _error: self.close())
         self._hooked = hooked if hooked is not None and _can_be_hooked(hooked) else None
         self._called = self._loss_called if hooked is loss_fn else self._model_called
         self._handle: RemovableHandle | None = None
+        self._how_to, self._is_closed = how_to, False
         self._is_whole = False  # whether the step in progress was observed from its begin
         self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
 
@@ -115,9 +116,11 @@ class StepResults:
             batches: its micro-batches.
             logged: the loss of the step as it is known to the loop.
         """
+        if self._is_closed:
+            return self._how_to
         was_whole, self._is_whole = self._is_whole, False
         results: Results | str | None = self._guard.run(self._losses.take, batches, logged)
-        return IN_THE_MIDDLE if isinstance(results, str) and not was_whole else results
+        return TOO_LATE if isinstance(results, str) and not was_whole else results
 
     def clear(self) -> None:
         """Drop what was noted of a step that is not shown."""
@@ -125,6 +128,7 @@ class StepResults:
 
     def close(self) -> None:
         """Note nothing more, and remove the hook."""
+        self._is_closed = True
         self._unsubscribe()
         self._take_off()
         self._losses.clear()

@@ -81,7 +81,7 @@ export default function BatchView(props: BatchViewProps) {
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
   const counted = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
-  const fact = batch.loss_fact ? `${counted} · ${batch.loss_fact}` : counted;
+  const fact = batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted;
   const open = () => setOpened(focused);
   // Rows are loaded in steps of twice as many, as far as one answer goes.
   const { onRange } = props;

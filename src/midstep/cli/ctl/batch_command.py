@@ -163,6 +163,9 @@ def _columns(captured: dict[str, Any]) -> list[tuple[str, Cells]]:
     for name, field in (("target", "labels"), ("prediction", "predictions"), ("loss", "losses")):
         if captured.get(field) is not None:
             columns.append((name, _cells(captured[field], CELL_CHARACTERS)))
+    if captured.get("loss_shares") is not None:
+        shares = [f"{float(each):.1%}" for each in captured["loss_shares"]]
+        columns.append(("share", _cells(shares, CELL_CHARACTERS)))
     named = captured.get("columns") or []
     for each in sorted(named, key=lambda each: each["role"] != "target")[:MOST_COLUMNS]:
         columns.append((each["name"], _cells(each["cells"], CELL_CHARACTERS)))
@@ -197,6 +200,7 @@ def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) ->
         ("target", "label"),
         ("prediction", "prediction"),
         ("loss", "loss"),
+        ("share of the loss", "loss_share"),
     )
     parts += [
         f"{name} {one_line(_written(sample[field]))}"

@@ -16,6 +16,7 @@ from midstep.control.capture.host_copy import (
     is_on_cuda,
 )
 from midstep.control.capture.sample_results import (
+    TOO_LATE,
     as_floats,
     loss_fact,
     results_of_losses,
@@ -144,6 +145,11 @@ class CapturedBatch:
         parts = self.parts
         return None if parts.layout.is_list else parts.tensor
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it came into view after its loss was computed: the next step says more."""
+        return self.results is TOO_LATE
+
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples are there: always, because this is the whole batch."""
         return first >= 0 and count >= 0
@@ -217,6 +223,11 @@ class CapturedSamples:
     def layout(self) -> SampleLayout:
         """How its samples are shown."""
         return self.description.layout
+
+    @property
+    def is_late(self) -> bool:
+        """As of a `CapturedBatch`."""
+        return any(part.results is TOO_LATE for part in self.parts)
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples were captured."""

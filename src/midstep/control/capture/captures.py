@@ -202,6 +202,8 @@ class Captures:
             captured = [need for need in plan.needs if self._has_captured(need, step)]
             with self._state.lock:
                 self.subscriptions.note_captured(captured, step)
+                if self.recent and self.recent[0].step == step - 1 and self.recent[0].is_late:
+                    self.subscriptions.repeat(captured)
                 self._state.changed.notify_all()  # readers wait in `_wait_for_step`
 
     def publish_everything(self) -> None:
@@ -283,11 +285,6 @@ class Captures:
         return self._state.is_observed
 
     @property
-    def is_pausing(self) -> bool:
-        """Whether a pause is requested or begun, or steps are made one by one."""
-        return self._state.gate.mode == "pause" or self._state.pause_requested
-
-    @property
     def shows_step(self) -> bool:
         """Whether step data of the step in progress is shown, or the step may stop the run."""
         return self.plan.takes_any_data or self._state.breakpoints.may_stop_step
@@ -320,8 +317,13 @@ class Captures:
         """
         need = Need(kind="batch", first=0 if count is None else first, count=count)
         before = self.newest_with(need)
+
+        def is_there() -> bool:
+            newest = self.newest_with(need)
+            return newest is not None and newest is not before and not newest.is_late
+
         if self.subscriptions.read(need):
-            self._wait_for_step(lambda: self.newest_with(need) is not before, patience_s)
+            self._wait_for_step(is_there, patience_s)
         return self.newest_with(need)
 
     def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:

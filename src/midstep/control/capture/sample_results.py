@@ -22,6 +22,10 @@ PER_SAMPLE = ("losses", "loss_shares", "predictions", "probabilities")
 """Columns with one entry for each sample, or None."""
 OF_BATCH = ("loss_note", "loss_fact", "prediction_kind")
 """Columns with one text for the whole batch, or None."""
+TOO_LATE = (
+    "This step came into view in its middle, so its samples have no losses; the next one has them."
+)
+"""Results of a step that came into view after its loss was computed."""
 OUTLIER_Z = 3.0
 """A sample whose loss is more standard deviations above the mean of its batch stands out."""
 
@@ -34,12 +38,14 @@ def shown_results(results: Any, chosen: slice) -> dict[str, Any]:
         chosen: which of their samples.
     """
     columns: Mapping[str, Any] = results if isinstance(results, Mapping) else {}
+    is_reason = isinstance(results, str) and not results.startswith("<")
     problem = results if isinstance(results, str) else columns.get("problem")
     held = {name: columns.get(name) for name in PER_SAMPLE}
     shown = {name: None if each is None else each[chosen] for name, each in held.items()}
     shown |= {name: columns.get(name) for name in OF_BATCH}
     if problem is not None:
-        shown["loss_note"] = f"The losses of single samples are not known: {problem}"
+        words = f"The losses of single samples are not known: {problem}"
+        shown["loss_note"] = problem if is_reason else words
     return shown
 
 
