@@ -256,6 +256,7 @@ def test_images_of_different_sizes_lie_side_by_side() -> None:
     out = shown((tuple(torch.rand(3, 40 + k, 60) for k in range(3)), [{}, {}, {}]))
     grid = out["grid"]
     assert (out["kind"], grid["tile_height"], grid["tile_width"]) == ("images", 42, 60)
+    assert sample((tuple(torch.rand(3, 40 + k, 60) for k in range(3)), [{}] * 3), 1)["height"] == 41
 
 
 def test_a_sequence_shows_its_first_image_and_its_sample_all_of_them() -> None:

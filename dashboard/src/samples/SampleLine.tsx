@@ -36,8 +36,8 @@ export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: Samp
   const rank = `${formatCount(sample.rank)} of ${formatCount(count)}`;
   const odd = sample.loss !== null && !Number.isFinite(sample.loss);
   return (
-    <div className="flex min-h-8 shrink-0 flex-wrap items-center gap-x-4 px-3">
-      <span className="font-semibold">Sample {formatCount(sample.id)}</span>
+    <div className="flex min-h-8 shrink-0 items-center gap-x-4 px-3 @max-[480px]:flex-wrap">
+      <span className="font-semibold whitespace-nowrap">Sample {formatCount(sample.id)}</span>
       {sample.label !== null && <Fact name="Label" value={sample.label} />}
       {sample.prediction !== null && (
         <Fact name="Prediction" value={sample.prediction} bad={sample.isRight === false} />
@@ -48,7 +48,7 @@ export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: Samp
       {/* Beside a prediction there is no room for it. */}
       {sample.rank !== null && sample.prediction === null && <Fact name="Rank" value={rank} />}
       {sample.broken > 0 && (
-        <span className="text-t3">
+        <span className="whitespace-nowrap text-t3">
           <NanMark /> in {plural(sample.broken, "value")}
         </span>
       )}
@@ -84,7 +84,8 @@ interface FactProps {
 
 function Fact({ name, value, title = value, bad = false }: FactProps) {
   return (
-    <span className="min-w-0 max-w-56 truncate text-t3" title={title}>
+    // A long answer gives way; figures are short.
+    <span className={`truncate text-t3 ${value.length > 16 ? "min-w-16" : "shrink-0"}`} title={title}>
       {name} <span className={bad ? "font-medium text-bad" : "text-text"}>{value}</span>
     </span>
   );

@@ -10,6 +10,10 @@ import { maskTokens, paintMask } from "@/samples/tiles/maskColors";
 import { useObjectUrl } from "./useObjectUrl";
 import { usePart } from "./usePart";
 
+/** Longest side up to which an image is enlarged, and the room that the dialog has. */
+const SMALL = 320;
+const LARGEST = { width: 720, height: 480 };
+
 interface ImageDetailProps {
   sample: SampleOut;
   address: SampleAddress;
@@ -20,7 +24,7 @@ export default function ImageDetail({ sample, address }: ImageDetailProps) {
   const [choice, controls] = useMaskChoice(mask);
   const picture = usePart((signal) => readSamplePicture(address, "image", signal), sample.etag);
   const source = useObjectUrl(picture.data);
-  const size = { width: enlarged(sample.width), height: enlarged(sample.height) };
+  const size = shownSize(sample.width ?? 0, sample.height ?? 0);
   if (picture.error !== null) return <p className="text-bad">{picture.error}</p>;
   return (
     <>
@@ -35,8 +39,7 @@ export default function ImageDetail({ sample, address }: ImageDetailProps) {
             src={source}
             alt={`Sample ${sample.index}, ${sample.width} by ${sample.height} pixels`}
             // Transparent pixels are values that are not finite. Small images are enlarged, pixel by pixel.
-            className="max-h-[480px] max-w-[720px] bg-nan object-contain [image-rendering:pixelated]"
-            style={size}
+            className="size-full bg-nan [image-rendering:pixelated]"
           />
         )}
         {choice && (
@@ -77,12 +80,14 @@ function MaskLayer({ sample, address, layer, opacity }: MaskLayerProps) {
       ref={canvas}
       role="img"
       aria-label={`Mask of sample ${sample.index}`}
-      className="absolute inset-0 size-full max-h-[480px] max-w-[720px] object-contain [image-rendering:pixelated]"
+      className="absolute inset-0 size-full [image-rendering:pixelated]"
     />
   );
 }
 
-/** A small image is shown larger by a whole factor. */
-function enlarged(pixels: number | null): number | undefined {
-  return pixels === null ? undefined : pixels * Math.max(1, Math.floor(320 / pixels));
+/** A small image is shown larger by a whole factor, a large one smaller; its sides keep their ratio. */
+export function shownSize(width: number, height: number): { width: number; height: number } {
+  const whole = Math.floor(SMALL / Math.max(width, height, 1));
+  const factor = whole >= 1 ? whole : Math.min(1, LARGEST.width / width, LARGEST.height / height);
+  return { width: Math.round(width * factor), height: Math.round(height * factor) };
 }

@@ -29,7 +29,9 @@ export default function SampleTable({ batch, samples, ...rows }: SampleRowsProps
 
 /** A text to the right of a number stands apart from it. */
 function spaced(columns: TableColumn[]): TableColumn[] {
-  return columns.map((column, index) => {
+  return columns.map((plain, index) => {
+    const titleOf = (row: number) => String(plain.cells[row] ?? "");
+    const column = plain.numeric ? plain : { ...plain, titleOf, headTitle: plain.name };
     if (column.numeric || !columns[index - 1]?.numeric) return column;
     return {
       ...column,

@@ -90,7 +90,10 @@ def describe_sample(batch: CapturedBatch, index: int) -> dict[str, Any]:
             ids_of(shown.sample_ids),
         )
     )
-    sides = (layout.width, layout.height, layout.channels) if layout.is_picture else [None] * 3
+    sides: tuple[int | None, ...] = (None, None, None)
+    if layout.is_picture and sample is not None:  # of a list, each image has its own size
+        channels, height, width = shape_of(sample)[-3:]
+        sides = (width, height, channels)
     return {
         "step": batch.step,
         "index": index,
