@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import midstep
+from tests.browser.test_accessibility import assert_nothing_serious
 from tests.browser.test_live_page import button
 from tests.control.loop import until
 from tests.live.trainer import in_thread
@@ -68,6 +69,7 @@ def shown(
 
 def open_first(page: Page, panel: Locator) -> Locator:
     """The dialog of the first sample, opened by keyboard."""
+    assert_nothing_serious(page)
     panel.get_by_role("grid").focus()
     for key in ("Home", "Enter"):
         page.keyboard.press(key)
@@ -133,6 +135,7 @@ def test_a_text_training_shows_words_targets_predictions_and_losses(
         dialog = open_first(page, panel)
         for fact in ("Target", "Prediction", "Loss", "% of the batch's"):
             expect(dialog).to_contain_text(fact)
+        assert_nothing_serious(page)
 
 
 # -- a table --------------------------------------------------------------------------------------
@@ -160,6 +163,7 @@ def test_a_table_names_its_columns_and_marks_what_is_not_finite(page: Page, tmp_
         dialog = open_first(page, panel)
         for fact in ("Target", "108", "age", "NaN", "city", "Linz"):
             expect(dialog).to_contain_text(fact)
+        assert_nothing_serious(page)
 
 
 # -- segmentation ---------------------------------------------------------------------------------
@@ -193,6 +197,7 @@ def test_segmentation_lays_target_or_prediction_over_the_image(page: Page, tmp_p
         expect(dialog.get_by_role("img", name=re.compile("Mask of sample"))).to_be_visible()
         expect(dialog.get_by_role("list", name="Classes")).to_contain_text("ground")
         expect(page).to_have_url(re.compile("opacity=100"))
+        assert_nothing_serious(page)
 
 
 def pixel(panel: Locator, height: float) -> list[int]:
@@ -230,3 +235,4 @@ def test_a_sound_is_drawn_and_can_be_played(page: Page, tmp_path: Path) -> None:
         page.wait_for_function("document.querySelector('dialog audio')?.duration > 0")
         assert player.evaluate("(player) => player.duration") == pytest.approx(0.5)
         assert str(player.get_attribute("src")).startswith("blob:")
+        assert_nothing_serious(page)
