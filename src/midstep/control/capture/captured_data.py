@@ -107,7 +107,10 @@ class CapturedBatch:
 
     def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
         """Columns of these samples: of losses that the loop gave, else what the step computed."""
-        results = self.results if self.losses is None else results_of_losses(self.losses)
+        results = self.results
+        # In a copy that has arrived, the columns have these losses, and more than them.
+        if self.losses is not None and not isinstance(results, Mapping):
+            results = results_of_losses(self.losses)
         if not callable(results):
             return results
         return resolve(partial(results, first, stop, stride, count))
