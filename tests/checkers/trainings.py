@@ -54,6 +54,9 @@ def conv_net(**loader: Any) -> Training:
 class StatefulLoss(nn.Module):
     """Weights each sample by how its loss compares with a running mean, with some noise."""
 
+    mean: torch.Tensor
+    calls: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.ones(()))
