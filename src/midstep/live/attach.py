@@ -73,7 +73,8 @@ def attach(
             out if there is none, and loop over `run.steps(n)`.
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
-        loss_fn: a module whose output is the loss; without it, log the loss.
+        loss_fn: the loss: a module, or a function that you call as `run.loss(output, target)`. Then
+            the page shows the loss of each sample. Without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
             anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
             `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.

@@ -118,7 +118,9 @@ export default function BatchView(props: BatchViewProps) {
     <>
       {look === "texts" && <RightAndWrong samples={samples.all} />}
       {/* Rows say each loss in figures. */}
-      {samples.lossRange && drawn && <LossLegend {...samples.lossRange} theme={theme} />}
+      {samples.lossRange && drawn && (
+        <LossLegend {...samples.lossRange} theme={theme} isShort={batch.loss_fact !== null} />
+      )}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
       )}
@@ -211,15 +213,20 @@ interface LossLegendProps {
   high: number;
   scale: TileScale;
   theme: Theme;
+  /** Leaves room for a sentence in the header. */
+  isShort: boolean;
 }
 
 /** What the colours of the loss bars mean, and in what the losses below the tiles are written. */
-function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendProps) {
+function LossLegend({ low, high, scale: { factor, unit }, theme, isShort }: LossLegendProps) {
   const decimals = high * factor >= 9.995 ? 1 : 2;
   return (
     <span className="mr-2 flex @max-[420px]:mr-0 items-center gap-2 text-label whitespace-nowrap text-t3">
       Loss {unit} <span>{formatFixed(low * factor, decimals)}</span>
-      <span className="h-2 w-16 rounded-mark @max-[420px]:w-8" style={{ background: markGradient(theme) }} />
+      <span
+        className={`h-2 rounded-mark @max-[420px]:w-8 ${isShort ? "w-6" : "w-16"}`}
+        style={{ background: markGradient(theme) }}
+      />
       <span>{formatFixed(high * factor, decimals)}</span>
     </span>
   );

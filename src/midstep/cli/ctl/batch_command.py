@@ -129,10 +129,10 @@ def _rows(captured: dict[str, Any]) -> list[str]:
         return []
     rows = [[cell(row) for _, cell in columns] for row in _order(captured)[:MOST_ROWS]]
     numeric = [
-        place
-        for place, (name, _) in enumerate(columns)
+        index
+        for index, (name, _) in enumerate(columns)
         if name not in LONG
-        and all(row[place][:1] in "0123456789-" or row[place] == "NaN" for row in rows)
+        and all(row[index][:1] in "0123456789-" or row[index] == "NaN" for row in rows)
     ]
     lines = align_columns([[name for name, _ in columns], *rows], right=numeric)
     hidden = captured["count"] - len(rows)
