@@ -1871,7 +1871,7 @@ export interface components {
              */
             kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Labels */
-            labels: (number | ("NaN" | "Infinity" | "-Infinity") | string | null)[] | null;
+            labels: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
             lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;

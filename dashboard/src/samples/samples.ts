@@ -72,7 +72,8 @@ type WireCell = number | string | null | undefined;
 
 /** A class stays as it is; a measured number gets four figures. */
 function cellOf(value: WireCell): string | null {
-  if (value === null || value === undefined) return null;
+  // An empty text: the target says nothing that the input does not.
+  if (value === null || value === undefined || value === "") return null;
   if (typeof value === "string") return value;
   return Number.isInteger(value) ? String(value) : formatValue(value);
 }

@@ -112,7 +112,7 @@ def describe_sample(batch: CapturedBatch, index: int) -> dict[str, Any]:
         "sample_rate": of_kind["sample_rate"],
         "columns": columns,
         "note": shown.description.note or of_kind["note"],
-        "label": label,
+        "label": None if label == "" else label,
         "prediction": prediction,
         "probability": probability,
         "loss": loss,

@@ -201,8 +201,9 @@ class BatchOut(Out):
     """Of tables, of nested mappings, of what else has a name, and of targets of several numbers."""
     note: str | None
     """What is not shown as the view says, and why."""
-    labels: list[Number | str | None] | None
-    """The target of each sample; null where it is a mask or has columns."""
+    labels: list[Number | str] | None
+    """The target of each sample; null where it is a mask or has columns. A text is empty where the
+    target says nothing that the input does not."""
     losses: list[Number] | None
     """The loss of each sample as a batch of one."""
     loss_shares: list[Number] | None

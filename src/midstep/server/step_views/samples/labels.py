@@ -25,6 +25,8 @@ LABEL_NUMBERS = 16
 def labels_of(shown: ShownSamples, *, most: int = LABEL_LENGTH) -> list[Any] | None:
     """The target of each sample; None where it is a mask, has columns, or is not known.
 
+    A text is empty where the target says nothing that the input does not.
+
     Args:
         shown: the samples.
         most: characters of a text.
@@ -44,7 +46,7 @@ def _target_labels(shown: ShownSamples, most: int) -> list[Any] | None:
     if kind == "tokens":
         texts = target_texts(shown)
         length = max(most, list_length(shown.stop - shown.first))
-        return texts and [None if each is None else shortened(each, length) for each in texts]
+        return texts and [shortened(each or "", length) for each in texts]
     return class_marks(shown, shown.slices)
 
 
