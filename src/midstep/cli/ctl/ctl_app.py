@@ -14,7 +14,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from midstep.cli.ctl import breakpoint_commands, command_options, force_commands, watch_commands
+from midstep.cli.ctl import (
+    breakpoint_commands,
+    command_options,
+    force_commands,
+    watch_commands,
+    why_command,
+)
 from midstep.cli.ctl.run_option import RunOption, reword_error, with_run_option
 from midstep.cli.output.screen import Screen, print_json
 from midstep.cli.output.status_line import format_state
@@ -205,6 +211,7 @@ for definition in COMMANDS.values():
 _add_commands(
     LOOK,
     ("state", state, "--json"),
+    ("why", why_command.why, ""),
     ("batch", batch, "--save batch.png"),
     ("step-data", step_data, "layers"),
     ("scalars", scalars, "loss lr"),

@@ -186,6 +186,10 @@ class Evidence(Out):
     """Name of the rule, if it was one."""
     explanation: ExplanationOut | None = None
     """For rules: meaning, usual causes, what to try."""
+    title: str | None = None
+    """What was noticed, once the cause was looked for: `Loss is NaN.`"""
+    cause: str | None = None
+    """Where that came from, if it was found; GET …/diagnosis has more."""
 
 
 class WatchIn(In):

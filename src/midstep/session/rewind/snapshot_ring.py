@@ -194,6 +194,10 @@ class SnapshotRing:
         """The last snapshot at or before `step`; None if there is none."""
         return next((held for held in reversed(self._held) if held.step <= step), None)
 
+    def before(self, step: int) -> list[Snapshot]:
+        """The snapshots of earlier steps than `step`, the newest first."""
+        return [held for held in reversed(self._held) if held.step < step]
+
     @property
     def snapshot_steps(self) -> list[int]:
         """The steps that have a snapshot, in ascending order."""
