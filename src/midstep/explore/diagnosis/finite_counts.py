@@ -64,6 +64,8 @@ def as_real(tensor: Any) -> Tensor | None:
         return None
     if tensor.is_meta or tensor.is_quantized or getattr(tensor, "is_nested", False):
         return None
+    if hasattr(tensor, "device_mesh"):  # sharded: reading it would wait for other ranks
+        return None
     values = tensor.detach()
     if values.is_complex():
         return torch.view_as_real(values.resolve_conj())

@@ -6,14 +6,16 @@ counts in the outputs, and in the first inputs, of modules with parameters of th
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from midstep.core.errors import MidstepError
 from midstep.explore.diagnosis.finite_counts import (
@@ -23,13 +25,16 @@ from midstep.explore.diagnosis.finite_counts import (
     named_tensors,
 )
 
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
 Kind = Literal["input", "parameter", "module", "operation", "gradient"]
 MOST_ROWS = 1_000
 """Modules that are listed; the first one that is not finite is found whatever its number."""
 
 
 class TraceEndedError(MidstepError, RuntimeError):
-    """The pass took too long, or the run was stopped meanwhile."""
+    """The pass took too long, left the copy, or the run was stopped meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +72,8 @@ class ForwardTrace:
 
     origin: Origin | None = None
     """None if everything is finite."""
-    call: int = 0
-    """In which pass the origin is, counted from 0."""
+    suspect: Origin | None = None
+    """The first output of minus infinity that may be a mask; the origin if the loss breaks."""
     readings: dict[str, ModuleReading] = field(default_factory=dict)
     """By name, in the order in which the modules first ended."""
     first_output: Tensor | None = None
@@ -115,7 +120,6 @@ class ForwardTracer:
         self._interrupted, self._clock = interrupted, clock
         self._ends_at = clock() + limit_s
         self._running: list[_Running] = []
-        self._call = -1
         self._root = ""
 
     def run(
@@ -139,8 +143,9 @@ class ForwardTracer:
         Raises:
             TraceEndedError: it took too long, or was interrupted.
         """
-        self._call, self._root, self._running = self._call + 1, name, []
+        self._root, self._running = name, []
         with ExitStack() as undo, torch.set_grad_enabled(grad):
+            undo.callback(_refuse_others(module).remove)
             for own_name, each in module.named_modules():
                 if isinstance(each, torch.jit.ScriptModule):
                     continue  # a compiled module has no hooks inside
@@ -191,12 +196,13 @@ class ForwardTracer:
             self._running[-1].last_child = name
         counts, is_leaf = count_all(output), ended.last_child is None
         is_broken = counts.is_broken or bool(counts.minus and _has_weights(module))
-        if is_broken and self._is_open:
-            self._set_origin(
-                Origin(kind="module", name=name)
-                if is_leaf
-                else Origin(kind="operation", name=name, after=ended.last_child)
-            )
+        if counts.bad and self._is_open:
+            kind: Kind = "module" if is_leaf else "operation"
+            origin = Origin(kind=kind, name=name, after=ended.last_child)
+            if is_broken:
+                self._set_origin(origin)
+            else:
+                self.trace.suspect = self.trace.suspect or origin
         if is_broken and self.trace.first_output is None and is_leaf:
             self.trace.first_output, self.trace.first_module = _first_broken(output), name
         self._add(name, counts, is_leaf=is_leaf, is_broken=is_broken)
@@ -217,7 +223,25 @@ class ForwardTracer:
             )
 
     def _set_origin(self, origin: Origin) -> None:
-        self.trace.origin, self.trace.call = origin, self._call
+        self.trace.origin = origin
+
+
+def _refuse_others(copied: nn.Module) -> RemovableHandle:
+    """Refuse to call modules with weights outside of the copy: they are the user's own.
+
+    A `forward` that was replaced by a closure, or that uses a global module, would call them.
+    """
+    own, thread = {id(each) for each in copied.modules()}, threading.get_ident()
+
+    def before(module: nn.Module, _args: Any) -> None:
+        if id(module) in own or threading.get_ident() != thread:
+            return
+        if any(True for _ in module.parameters()) or any(True for _ in module.buffers()):
+            raise TraceEndedError(
+                f"its forward calls a {type(module).__name__} that is no part of the model"
+            )
+
+    return register_module_forward_pre_hook(before)
 
 
 def _has_weights(module: nn.Module) -> bool:

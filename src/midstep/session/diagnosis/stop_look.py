@@ -22,7 +22,13 @@ from midstep.session.diagnosis.weights import (
     broken_weights,
     choose_weights,
 )
-from midstep.session.diagnosis.words import SampleNames, change_words, origin_words, symptom
+from midstep.session.diagnosis.words import (
+    SampleNames,
+    change_words,
+    field_words,
+    origin_words,
+    symptom,
+)
 from midstep.session.ranks import RankGroup
 
 if TYPE_CHECKING:
@@ -98,6 +104,8 @@ class StopLook:
                 f"This is {group.words}: the model was not looked into, because the other ranks "
                 "would have to take part"
             )
+            if self.inputs.broken and self._is_nonfinite():
+                self.origin = Origin(kind="input", name="")
             return
         self.broken_now = broken_weights(self._model.named_parameters())
         if not self._is_nonfinite():
@@ -159,6 +167,8 @@ class StopLook:
         """Where it appeared if every module that was run again is finite, or none was."""
         was_run = self.rerun is not None and self.rerun.passes > 0
         loss_is_odd = self.loss is not None and not math.isfinite(self.loss)
+        if loss_is_odd and self.rerun is not None and self.rerun.trace.suspect is not None:
+            return self.rerun.trace.suspect
         if self.inputs.broken and (not was_run or loss_is_odd):
             return Origin(kind="input", name="loss" if was_run else "")
         if loss_is_odd:
@@ -246,8 +256,8 @@ class StopLook:
             what = "input" if total == 1 else "inputs"
             source = f"{what} of {whose}"
             if self.origin.name == "loss":
-                field = self.inputs.described[0].field
-                return f"First non-finite: {field or 'target'} of {whose} → loss"
+                field = field_words(self.inputs.described[0].field)
+                return f"First non-finite: {field} of {whose} → loss"
         words = origin_words(self.origin, first_module, source)
         if total and self.origin.kind in ("module", "operation"):
             words += f", for {names.list(positions, total)}"
@@ -313,16 +323,28 @@ class StopLook:
 
     def _all_notes(self) -> list[str]:
         notes = [f"{each[:1].upper()}{each[1:]}." for each in self.notes]
-        weights = self.weights
-        if weights is not None and weights.note is not None:
-            notes.insert(0, f"The modules were run again {weights.note}.")
-        if self.rerun is not None and self.origin is None and self.rerun.problem is None:
-            notes.append("Run again, the batch gives finite values in every module.")
+        weights, rerun = self.weights, self.rerun
+        if rerun is not None and weights is not None and rerun.passes:
+            if weights.note is not None:
+                notes.insert(0, f"The modules were run again {weights.note}.")
+            if self.origin is None and rerun.problem is None:
+                notes.append(_finite_words(weights, self.step))
         broken = self.broken_now
         if broken.values:
             every = "all" if broken.values == broken.of_values else f"{broken.values:,} of"
             notes.append(f"After this step {every} {broken.of_values:,} weights are not finite.")
         return notes
+
+
+def _finite_words(weights: ChosenWeights, step: int) -> str:
+    """What follows if every module is finite when it is run again."""
+    words = "Run again, every module gives finite values"
+    if weights.step < step - 1:
+        return (
+            f"{words}: what broke is the loss, or the weights between steps {weights.step:,} and "
+            f"{step:,}."
+        )
+    return f"{words}."
 
 
 def _numbers(note: StepNote) -> StepNumbers:

@@ -84,7 +84,7 @@ def origin_words(origin: Origin, first_module: str | None, source: str | None) -
     """
     if origin.kind == "input":
         words = source or f"argument of {origin.name or 'the model'}"
-        return f"{words} → {first_module} output" if first_module else words
+        return words if first_module is None else f"{words} → {first_module or 'model'} output"
     if origin.kind == "parameter":
         return f"parameter {origin.name}, before this step"
     if origin.kind == "gradient":
@@ -105,6 +105,19 @@ def _operation_words(origin: Origin) -> str:
     return owner if origin.after is None else f"{owner}, after {origin.after}"
 
 
+def field_words(field: str) -> str:
+    """The part of a batch in words: of a pair the input or the target, else its name.
+
+    >>> field_words("1"), field_words("pixel_values"), field_words("")
+    ('target', 'pixel_values', 'input')
+    """
+    if field in ("", "0"):
+        return "input"
+    if field == "1":
+        return "target"
+    return f"part {field}" if field.isdigit() else field
+
+
 def change_words(change: Change) -> str:
     """The first change as a cause: `Learning rate × 80 at step 300`."""
     if change.key == "dead":
@@ -116,7 +129,8 @@ def change_words(change: Change) -> str:
     if change.key == "batch_size":
         sizes = f"{int(change.before or 0):,} → {int(change.after or 0):,}"
         return f"Batch size {sizes}{_at(change)}"
-    return f"{change.what} {change.reading}{_at(change)}"
+    reading = change.reading[:1].lower() + change.reading[1:]
+    return f"{change.what} {reading}{_at(change)}"
 
 
 def _at(change: Change) -> str:
