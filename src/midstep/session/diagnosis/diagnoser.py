@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.random_state import Generator, preserve_rng
 from midstep.session.diagnosis.held_step import HeldStep
-from midstep.session.diagnosis.stop_look import StopLook
 from midstep.session.diagnosis.weights import SnapshotSource
 from midstep.session.hooks.installed_hook import hooks_paused
 
@@ -88,6 +87,8 @@ class Diagnoser:
     def _diagnose(
         self, evidence: Mapping[str, Any] | None, *, has_failed: bool
     ) -> dict[str, Any] | None:
+        from midstep.session.diagnosis.stop_look import StopLook  # most runs never need it
+
         began, self._made = self._clock(), self._made + 1
         access = self._access
         stop = StopLook(self._controller, self.held, evidence, has_failed=has_failed)
