@@ -83,19 +83,18 @@ def test_client_and_terminal_name_the_cause(
 
 
 def test_a_stored_run_shows_stop_and_traceback(tmp_path: Path, record: dict[str, Any]) -> None:
-    with (
-        pytest.raises(ValueError, match="planted"),
-        midstep.Run(name="a", save_dir=tmp_path / "runs") as run,
-    ):
+    with midstep.Run(name="a", save_dir=tmp_path / "runs") as run:
         run.controller.status.diagnosed(record)
-        raise ValueError("planted")
+        run.fail(ValueError("planted"))
     with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root:
         served = served_over(root, run)
         stop = asked(served)
         assert stop["diagnosis"]["cause"] == record["cause"]
         assert stop["diagnosis"]["layers"][1]["status"] == "first"
         assert stop["failure"]["error"] == "ValueError: planted"
-        assert stop["failure"]["traceback"].startswith("Traceback")
+        assert stop["failure"]["traceback"] == "ValueError: planted\n"
+        state = served.ask("GET", f"{served.debug}/state").json()
+        assert state["diagnosed_step"] == record["step"]
         assert asked(served, "viewer")["failure"]["traceback"] is None
 
 
@@ -137,12 +136,18 @@ def test_a_run_that_parks_at_an_error_shows_batch_and_traceback(tmp_path: Path) 
 
     run = midstep.attach(*loop.parts, save_dir=tmp_path, serve=True, port=0, on_error="park")
     run.controller.add_breakpoint("loss_nonfinite")
-    with pytest.raises(FloatingPointError), stopped(run, train, kind="") as why:
-        client = Client(run.url)
-        stop = client.why()
-        assert stop["failure"]["error"] == "FloatingPointError: loss is NaN"
-        assert 'raise FloatingPointError("loss is NaN")' in stop["failure"]["traceback"]
-        assert stop["diagnosis"]["cause"] == why["cause"]
-        assert why["samples"] == [12]
-        assert client.batch()["sample_ids"] == list(range(8, 16))
-        client.resume()
+    stop, batch = {}, {}
+
+    def look() -> None:
+        with stopped(run, train, kind=""):
+            client = Client(run.url)
+            stop.update(client.why())
+            batch.update(client.batch())
+            client.resume()
+
+    with pytest.raises(FloatingPointError):
+        look()
+    assert stop["failure"]["error"] == "FloatingPointError: loss is NaN"
+    assert 'raise FloatingPointError("loss is NaN")' in stop["failure"]["traceback"]
+    assert stop["diagnosis"]["cause"] == "First non-finite: input of sample 12 → conv1 output"
+    assert batch["sample_ids"] == list(range(8, 16))

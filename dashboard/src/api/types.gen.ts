@@ -2594,6 +2594,11 @@ export interface components {
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /**
+             * Positions
+             * @default []
+             */
+            positions: number[];
             /** Rule */
             rule: string | null;
             /** Samples */
@@ -4365,6 +4370,8 @@ export interface components {
             busy_with: string | null;
             /** Checkpoints Off */
             checkpoints_off: string | null;
+            /** Diagnosed Step */
+            diagnosed_step: number | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */

@@ -153,6 +153,7 @@ class RunStatus:
                 "step_data_additions": shown.additions,
                 "step_data_panels": panels,
                 "breakpoint": state.breakpoint_evidence,
+                "diagnosed_step": None if state.diagnosis is None else state.diagnosis["step"],
                 "repeated": described.get("repeated"),
                 "phase": self.phase,
                 "phase_s": self.phase_s,
@@ -193,7 +194,7 @@ class RunStatus:
             if state.breakpoint_evidence is not None:
                 shown = {"title": diagnosis["title"], "cause": diagnosis["cause"]}
                 if diagnosis["samples"]:
-                    shown["samples"] = diagnosis["samples"]
+                    shown |= {name: diagnosis[name] for name in ("samples", "positions")}
                 state.breakpoint_evidence = {**state.breakpoint_evidence, **shown}
         state.send_intervention(kind="diagnosis", who="system", **diagnosis)
 

@@ -14,6 +14,9 @@ const evidence: Evidence = {
   action: "pause",
   rule: null,
   explanation: null,
+  positions: [],
+  title: null,
+  cause: null,
 };
 const state = {
   state: "paused",

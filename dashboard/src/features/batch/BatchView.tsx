@@ -12,7 +12,16 @@ import { pngOf } from "@/ui/export/png";
 import type { Sort, TableColumn } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import { SampleLine } from "./SampleLine";
-import { INFLUENCE, type Order, type Sample, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
+import {
+  INFLUENCE,
+  type Order,
+  type Sample,
+  type SampleDetail,
+  type Samples,
+  sampleAt,
+  samplesOf,
+  shownOrder,
+} from "./samples";
 import { TileGrid } from "./TileGrid";
 
 const SampleDialog = lazy(() => import("./SampleDialog"));
@@ -34,6 +43,9 @@ export interface BatchViewProps {
   onFocusSample: (sampleId: number | null) => void;
   /** Ids to ring, for example the evidence of a breakpoint. */
   pointedOut: ReadonlySet<number>;
+  /** Positions of the samples that stopped the run. */
+  culprits: readonly number[];
+  detail: SampleDetail;
   onBreak: (sampleId: number) => void;
   breakReason: string | null;
   /** Asks which samples moved which; null where the run cannot tell. */
@@ -58,6 +70,7 @@ export default function BatchView(props: BatchViewProps) {
     onCursor,
     onFocusSample,
     pointedOut,
+    culprits,
     stale,
     running,
     theme,
@@ -137,6 +150,7 @@ export default function BatchView(props: BatchViewProps) {
             order: batchIndices,
             cursor,
             pointedOut,
+            culprits,
             theme,
           }}
           onCursor={onCursor}
@@ -147,13 +161,15 @@ export default function BatchView(props: BatchViewProps) {
           }}
         />
       )}
-      <SampleLine
-        sample={focused}
-        count={samples.all.length}
-        onOpen={open}
-        onBreak={props.onBreak}
-        breakReason={props.breakReason}
-      />
+      {(focused !== null && props.detail(focused, open)) || (
+        <SampleLine
+          sample={focused}
+          count={samples.all.length}
+          onOpen={open}
+          onBreak={props.onBreak}
+          breakReason={props.breakReason}
+        />
+      )}
       {opened !== null && (
         <Suspense fallback={null}>
           <SampleDialog

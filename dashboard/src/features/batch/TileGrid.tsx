@@ -33,6 +33,8 @@ interface TileGridProps {
   /** Other samples came into view. */
   onRange: (range: BatchRange) => void;
   pointedOut: ReadonlySet<number>;
+  /** Positions of the samples that stopped the run. */
+  culprits: readonly number[];
   theme: Theme;
   /** Draws into this canvas, so that the panel can export it. */
   canvasRef: (canvas: HTMLCanvasElement | null) => void;
@@ -40,7 +42,7 @@ interface TileGridProps {
 
 export function TileGrid(props: TileGridProps) {
   const { step, sheet, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut } = props;
-  const { theme, canvasRef } = props;
+  const { culprits, theme, canvasRef } = props;
   const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const cellId = useId();
@@ -62,13 +64,26 @@ export function TileGrid(props: TileGridProps) {
     element.height = area.height * ratio;
     const draw = () => {
       const colours = gridColours(element);
-      const picture = { sheet, samples, factor, order, layout, scrollTop, theme, colours, pointedOut };
+      const marked = { pointedOut, culprits };
+      const picture = { sheet, samples, factor, order, layout, scrollTop, theme, colours, ...marked };
       drawGrid(element, picture, ratio);
     };
     draw();
     // The captions are drawn again once the font is there; until then the system's stands in.
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(draw);
-  }, [sheet, samples, factor, order, layout, scrollTop, theme, pointedOut, area.width, area.height]);
+  }, [
+    sheet,
+    samples,
+    factor,
+    order,
+    layout,
+    scrollTop,
+    theme,
+    pointedOut,
+    culprits,
+    area.width,
+    area.height,
+  ]);
 
   const range = rangeInView(layout, order.length, scrollTop, area.height);
   useEffect(() => {

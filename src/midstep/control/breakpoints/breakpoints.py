@@ -316,7 +316,8 @@ class Breakpoints:
         with state.lock:
             state.completed_commands += state.gate.pause()
             state.queue.gate_closed()
-            state.breakpoint_evidence = evidence
+            # The last three come when the cause was looked for; see `RunStatus.diagnosed`.
+            state.breakpoint_evidence = {**evidence, "positions": [], "title": None, "cause": None}
             # A record like that of any other pause, so that the command log explains the stop.
             record = state.queue.open_record(pause)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)

@@ -40,6 +40,8 @@ class StepNumbers:
     samples: int = 0
     dead: Mapping[str, float] = field(default_factory=dict)
     """Share of dead units by layer, in call order."""
+    dead_counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Dead units and all units of the same layers, where they are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,5 +287,9 @@ def _dead_change(steps: Sequence[StepNumbers]) -> Change | None:
         change,
         before=earlier[-1] if earlier else None,
         step=dead.step,
-        reading="First dead layer",
+        reading=_units(measured[-1].dead_counts.get(name)),
     )
+
+
+def _units(counts: tuple[int, int] | None) -> str:
+    return "First dead layer" if counts is None else f"{counts[0]:,} of {counts[1]:,} units"

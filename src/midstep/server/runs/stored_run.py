@@ -161,6 +161,7 @@ class StoredRunView(RunView):
             "step_data_additions": data.additions,
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
             "breakpoint": None,
+            "diagnosed_step": step.diagnosed_step,
             "repeated": None,
             "phase": None,
             "phase_s": None,

@@ -67,6 +67,11 @@ class StoredStep:
     """The record of the error that ended the last attempt."""
 
     @property
+    def diagnosed_step(self) -> int | None:
+        """The step of the last diagnosis."""
+        return None if self.diagnosis is None else _integer(self.diagnosis.get("step"))
+
+    @property
     def feature_rows(self) -> int:
         """How many rows the columns of features have."""
         return max((len(column) for column in self.features.values()), default=0)

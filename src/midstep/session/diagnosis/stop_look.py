@@ -358,6 +358,7 @@ def _numbers(note: StepNote) -> StepNumbers:
         grad_norm=note.grad_norm if norm is None else norm,
         samples=note.samples,
         dead=note.dead_shares,
+        dead_counts=note.dead_counts,
     )
 
 

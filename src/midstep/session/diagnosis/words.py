@@ -121,7 +121,7 @@ def field_words(field: str) -> str:
 def change_words(change: Change) -> str:
     """The first change as a cause: `Learning rate × 80 at step 300`."""
     if change.key == "dead":
-        return f"{change.what}: {_percent(change.before)} → {_percent(change.after)}{_at(change)}"
+        return f"{change.what}: {change.reading} ({_percent(change.after)}){_at(change)}"
     if change.key == "inputs":
         return f"{int(change.after or 0):,} values of the batch are not finite"
     if change.key == "loss_share":
