@@ -142,7 +142,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
         <div
-          className={`${COLUMN} ${isDiagnosed ? "grid-rows-[minmax(0,1fr)_204px] max-[1199px]:grid-rows-[436px_204px]" : "grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]"}`}
+          className={`${COLUMN} ${isDiagnosed ? "grid-rows-[minmax(0,1fr)_190px] max-[1199px]:grid-rows-[436px_190px]" : "grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]"}`}
         >
           <LivePanelSlot title="Batch">
             <BatchPanel

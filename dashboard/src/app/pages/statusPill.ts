@@ -77,7 +77,13 @@ function causeOf({ samples, explanation }: Evidence, cause: string, hit: string)
   const isBroken = cause.startsWith("First non-finite");
   return isBroken
     ? { tone: "bad", icon: "refused", text: cause, samples, offer: "back" }
-    : { tone: "warn", icon: "diamond", text: `${cause} · ${hit}`, samples, explanation };
+    : {
+        tone: "warn",
+        icon: "diamond",
+        text: explanation ? cause : `${cause} · ${hit}`,
+        samples,
+        explanation,
+      };
 }
 
 function whereTo({ state, waiting_for, run_until, step, phase, phase_s }: StateOut): StatusPill | null {

@@ -87,7 +87,10 @@ export default function BatchView(props: BatchViewProps) {
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
-  const fact = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const loaded = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const hasGaps = sheet?.hasGaps ?? false;
+  const fact =
+    hasGaps && culprits.length > 0 ? `${loaded}, ${formatCount(culprits.length)} not finite` : loaded;
   const open = () => setOpened(focused);
 
   const name = `batch-${batch.step + 1}`;
@@ -115,6 +118,12 @@ export default function BatchView(props: BatchViewProps) {
   ];
   const tools = (
     <>
+      {hasGaps && (
+        <span className="flex items-center gap-1.5 text-label text-t3">
+          <span className="size-2 rounded-mark bg-nan" />
+          NaN
+        </span>
+      )}
       {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />

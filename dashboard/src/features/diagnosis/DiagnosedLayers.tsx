@@ -38,7 +38,14 @@ export default function DiagnosedLayers({ diagnosis, stale }: DiagnosedLayersPro
               <th className="text-right whitespace-nowrap">Output, % bad</th>
               <th className="text-right">Gradient</th>
               <th className={`text-right ${step === null ? "pr-3" : ""}`}>Weight</th>
-              {step !== null && <th className="pr-3 text-right whitespace-nowrap">at {formatCount(step)}</th>}
+              {step !== null && (
+                <th
+                  className="pr-3 text-right whitespace-nowrap"
+                  title={`Weight at step ${formatCount(step)}, with which the modules were run again`}
+                >
+                  at {formatCount(step)}
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>

@@ -18,6 +18,8 @@ RATE_FACTOR = 1.5
 """A learning rate that changes by at least this factor from one step to the next jumps."""
 NORM_FACTOR = 4.0
 """A gradient norm above its median by this factor jumps."""
+LEAST_KNOWN = 2
+"""A norm that is known once has nothing to be compared with."""
 LEAST_BEFORE = 3
 """Norms that a median needs."""
 DEAD_LIMIT = 0.5
@@ -195,7 +197,7 @@ def _input_change(steps: Sequence[StepNumbers], broken: int | None) -> Change | 
 def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change | None:
     norms = [each.grad_norm for each in steps]
     known = _known(norms)
-    if not known:
+    if len(known) < LEAST_KNOWN:
         return None
     first_shown = max(0, len(steps) - LAST_STEPS)
     change = Change(
@@ -241,7 +243,7 @@ def _size_change(steps: Sequence[StepNumbers]) -> Change | None:
         step=steps[-1].step if is_odd else None,
         reading=("Smaller" if last < usual else "Larger") + " than usual"
         if is_odd
-        else ("Varies" if varies else "Same"),
+        else ("As usual" if varies else "Same"),
     )
 
 
@@ -272,7 +274,7 @@ def _dead_change(steps: Sequence[StepNumbers]) -> Change | None:
     known = _known(shares)
     change = Change(
         key="dead",
-        what=f"Dead units of {name}",
+        what=f"Dead units of {'layer ' if name.isdigit() else ''}{name}",
         before=known[0],
         after=known[-1],
         line=_last(shares),

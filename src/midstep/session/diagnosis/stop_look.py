@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.captured_data import as_ids, resolve
@@ -21,6 +22,7 @@ from midstep.session.diagnosis.weights import (
     SnapshotSource,
     broken_weights,
     choose_weights,
+    norm_of,
 )
 from midstep.session.diagnosis.words import (
     SampleNames,
@@ -313,6 +315,9 @@ class StopLook:
 
     def _changes(self) -> list[Change]:
         steps = [_numbers(each) for each in self._notes()]
+        if steps and steps[-1].grad_norm is None and steps[-1].step == self.step:
+            # Many loops leave the gradients until the next step.
+            steps[-1] = replace(steps[-1], grad_norm=self._present_gradient_norm())
         is_input = self.origin is not None and self.origin.kind == "input"
         return what_changed(
             steps,
@@ -320,6 +325,11 @@ class StopLook:
             share=self.samples.largest_share(),
             proven="inputs" if is_input and self.inputs.broken else None,
         )
+
+    def _present_gradient_norm(self) -> float | None:
+        if not self.has_model:
+            return None
+        return norm_of(each.grad for each in self._model.parameters() if each.grad is not None)
 
     def _all_notes(self) -> list[str]:
         notes = [f"{each[:1].upper()}{each[1:]}." for each in self.notes]

@@ -52,6 +52,8 @@ def symptom(evidence: Mapping[str, Any] | None, loss: float | None, failed: str 
         return f"Gradient norm is {number(value)}."
     if loss is not None and not math.isfinite(loss):
         return f"Loss is {number(loss)}."
+    if condition.startswith("loss z-score") and loss is not None:
+        return f"Loss rose to {number(loss)}."
     return ""
 
 
@@ -126,6 +128,9 @@ def change_words(change: Change) -> str:
         return f"{int(change.after or 0):,} values of the batch are not finite"
     if change.key == "loss_share":
         return f"{change.reading} carries {_percent(change.after)} of the loss"
+    if change.key.partition(".")[0] == "lr":
+        values = f"{number(change.before)} → {number(change.after)}"
+        return f"{change.what} {values} ({change.reading}){_at(change)}"
     if change.key == "batch_size":
         sizes = f"{int(change.before or 0):,} → {int(change.after or 0):,}"
         return f"Batch size {sizes}{_at(change)}"
