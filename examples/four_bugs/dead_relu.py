@@ -12,13 +12,26 @@ from torch.utils.data import DataLoader, TensorDataset
 import midstep
 from midstep.data.sources.digits import load_digits
 
+
+class Perceptron(nn.Module):
+    """Two hidden layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.relu1 = nn.Linear(784, 64), nn.ReLU()
+        self.fc2, self.relu2 = nn.Linear(64, 64), nn.ReLU()
+        self.fc3 = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Ten scores for each image."""
+        return self.fc3(self.relu2(self.fc2(self.relu1(self.fc1(x.flatten(1))))))
+
+
 torch.manual_seed(0)
 digits = load_digits()
 loader = DataLoader(TensorDataset(digits.images, digits.labels), batch_size=64, shuffle=True)
-model = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
-model.append(nn.Linear(64, 10))
-# The bug: meant for the last layer, and written as -3 for 0.3.
-nn.init.constant_(model[3].bias[:48].data, -3.0)
+model = Perceptron()
+nn.init.constant_(model.fc2.bias.data[:48], -3.0)  # the bug: -0.03 was meant
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 loss_fn = nn.CrossEntropyLoss()
 

@@ -1,4 +1,4 @@
-"""The page names where a stop came from, offers the way back, and shows the traceback of an error."""
+"""The page names where a stop came from, and offers the way back; an error has its traceback."""
 
 from __future__ import annotations
 
