@@ -333,6 +333,16 @@ def test_what_cannot_be_run_again_is_said_and_the_training_goes_on(
     assert run.step == 8
 
 
+def test_a_model_is_not_copied_into_the_last_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midstep.session.diagnosis.rerun.free_host_bytes", lambda: 10_000)
+    loop = ImageLoop()
+    with stopped(midstep.attach(*loop.parts, save_dir=tmp_path), loop.train) as why:
+        assert any("a copy of the model takes" in each for each in why["notes"])
+        assert why["samples"] == [37]
+
+
 def test_a_model_whose_parts_are_called_directly_is_run_again(tmp_path: Path) -> None:
     loop = ImageLoop()
     model = loop.model

@@ -43,7 +43,9 @@ def test_before_a_stop_there_is_none(served: Served) -> None:
 
 def test_a_live_run_names_its_cause_to_every_link(served: Served, record: dict[str, Any]) -> None:
     served.controller.status.diagnosed(record)
-    served.controller.status.note_failure("ValueError: no", "Traceback: key='s3cret'", 4)
+    served.controller.status.note_failure(
+        "ValueError: no", "Traceback: key='s3cret'", 4, in_model=True
+    )
     for token in ("control", "viewer"):
         stop = asked(served, token)
         DiagnosisOut.model_validate(stop["diagnosis"])

@@ -182,9 +182,21 @@ class RunStatus:
         """What ended the run: error, traceback and step; None if no error did."""
         return self._state.failure
 
-    def note_failure(self, error: str, traceback: str, step: int) -> None:
-        """Note the error that ends the run, before it is shown as failed."""
-        self._state.failure = {"error": error, "traceback": traceback, "step": step}
+    def note_failure(self, error: str, traceback: str, step: int, *, in_model: bool) -> None:
+        """Note the error that ends the run, before it is shown as failed.
+
+        Args:
+            error: its last line.
+            traceback: all of it.
+            step: finished steps.
+            in_model: whether it came out of a call of a module.
+        """
+        self._state.failure = {
+            "error": error,
+            "traceback": traceback,
+            "step": step,
+            "in_model": in_model,
+        }
 
     def diagnosed(self, diagnosis: Mapping[str, Any]) -> None:
         """Show and record where the present stop came from. On the training thread."""

@@ -363,7 +363,9 @@ class Run:
         self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error))
-        self.controller.status.note_failure(reason, trace, self.step)
+        frames = traceback.walk_tb(error.__traceback__)
+        in_model = any(frame.f_code.co_name == "_call_impl" for frame, _ in frames)
+        self.controller.status.note_failure(reason, trace, self.step, in_model=in_model)
         self.facts.event(
             Moment.EXCEPTION,
             error=reason,

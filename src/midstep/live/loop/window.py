@@ -75,7 +75,7 @@ class Window:
         samples = sum(count_samples(batch) or 0 for batch in self.batches)
         size = sum(tensor.nbytes for batch in self.batches for tensor in tensors_of(batch))
         if keep:
-            return size < BYTES_KEPT_FOR_STOP
+            return bool(size < BYTES_KEPT_FOR_STOP)
         return samples < SAMPLES_KEPT and size < BYTES_KEPT
 
     def note_loss(self, output: Any) -> None:

@@ -15,9 +15,12 @@ from midstep.explore.diagnosis.forward_trace import ForwardTrace, ForwardTracer,
 from midstep.explore.diagnosis.model_copy import CopyRefusedError, copy_module
 from midstep.session.diagnosis.held_step import HeldCall
 from midstep.session.diagnosis.weights import ChosenWeights
+from midstep.session.state.host_memory import free_host_bytes
 
 LIMIT_S = 20.0
 """Seconds for all passes together."""
+SHARE_OF_FREE = 0.8
+"""Part of the free memory that a copy of a module may take."""
 _PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
@@ -56,6 +59,7 @@ def run_again(
         name = names.get(id(module), "")
         try:
             if id(module) not in copies:
+                _check_room(module)
                 copies[id(module)] = copy_module(module, weights.values, memo)
             _run_one(tracer, copies[id(module)], call, name)
         except (CopyRefusedError, TraceEndedError) as error:
@@ -73,6 +77,34 @@ def run_again(
         if rerun.problem is not None or rerun.trace.origin is not None:
             break
     return rerun
+
+
+def _check_room(module: nn.Module) -> None:
+    """Refuse a copy that would take most of the memory: the training needs it when it continues.
+
+    Raises:
+        CopyRefusedError: there is too little.
+    """
+    needed: dict[torch.device, int] = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        needed[tensor.device] = needed.get(tensor.device, 0) + tensor.nbytes
+    for device, size in needed.items():
+        free = _free_bytes(device)
+        if free is not None and size > SHARE_OF_FREE * free:
+            raise CopyRefusedError(
+                f"a copy of the model takes {size / 2**30:.1f} GiB on {device}, of which "
+                f"{free / 2**30:.1f} are free"
+            )
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    if device.type == "cpu":
+        return free_host_bytes()
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    # What the allocator has reserved and does not use is free for the copy, too.
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def _run_one(tracer: ForwardTracer, module: nn.Module, call: HeldCall, name: str) -> None:

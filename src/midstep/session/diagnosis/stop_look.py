@@ -58,7 +58,9 @@ class StopLook:
     ) -> None:
         self._controller, self._held, self._evidence = controller, held, evidence
         self._model = held.model
-        self._has_failed = has_failed
+        failure = controller.status.failure or {}
+        # Running code again that has raised would raise again.
+        self._failed_outside = has_failed and not failure.get("in_model", False)
         # A step that raised is not counted.
         self.step = controller.boundary.finished_steps + int(has_failed)
         self.notes: list[str] = []
@@ -122,7 +124,7 @@ class StopLook:
         values = (self.loss, evidence.get("value"))
         is_odd = any(isinstance(each, float) and not math.isfinite(each) for each in values)
         is_rule = evidence.get("rule") == "nonfinite_layer"
-        return is_odd or is_rule or bool(self.broken_now.tensors) or self._has_failed
+        return is_odd or is_rule or bool(self.broken_now.tensors) or self._failed_outside
 
     def _run_again(self, snapshots: SnapshotSource | None) -> None:
         if not self.samples.calls:
