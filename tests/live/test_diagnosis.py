@@ -102,6 +102,13 @@ def test_code_between_two_layers_is_named_with_its_sample(tmp_path: Path) -> Non
         assert why["cause"] == (
             "First non-finite: forward of the model, between embed and head, for sample 7"
         )
+        assert statuses(why) == {
+            "input": "ok",
+            "embed": "ok",
+            "forward": "first",
+            "head": "carries",
+            "loss": "carries",
+        }
 
 
 def test_a_gan_names_network_and_sample(tmp_path: Path) -> None:

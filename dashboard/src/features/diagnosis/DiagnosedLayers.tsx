@@ -1,5 +1,7 @@
 /** The layers in the order in which they ran: where the first bad value is, and which layers carry it. */
+import { useEffect, useRef } from "react";
 import { type DiagnosedLayer, type Diagnosis, fromWire, type WireNumber } from "@/api/types";
+import { endLabel } from "@/charts/line/lines";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
 import { Panel } from "@/ui";
@@ -13,7 +15,16 @@ interface DiagnosedLayersProps {
 }
 
 export default function DiagnosedLayers({ diagnosis, stale }: DiagnosedLayersProps) {
-  const { layers, weights_step: step } = diagnosis;
+  const { layers, weights_step } = diagnosis;
+  const step = layers.some((layer) => layer.weight_before !== null) ? weights_step : null;
+  const scroller = useRef<HTMLDivElement>(null);
+  // The first bad layer of a deep model comes into sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each stop, not while one reads
+  useEffect(() => {
+    const row = scroller.current?.querySelector<HTMLElement>("[aria-current]");
+    if (scroller.current && row)
+      scroller.current.scrollTop = row.offsetTop - scroller.current.clientHeight / 2;
+  }, [diagnosis.step, diagnosis.timeline]);
   const wasRun = layers.some(({ role, bad }) => role === "module" && bad !== null);
   return (
     <Panel
@@ -29,7 +40,7 @@ export default function DiagnosedLayers({ diagnosis, stale }: DiagnosedLayersPro
       className="h-full"
       bodyClassName="-mt-1"
     >
-      <div className="min-h-0 flex-1 overflow-y-auto">
+      <div ref={scroller} className="relative min-h-0 flex-1 overflow-y-auto">
         <table className="w-full table-fixed" aria-label="Layers in the order they ran">
           <thead className="sticky top-0 z-10 bg-surface text-t3">
             <tr className="h-6 [&>th]:font-normal">
@@ -94,7 +105,7 @@ function LayerRow({
   return (
     <tr className={`h-6 ${ground} ${isFirst ? "font-medium" : ""}`} aria-current={isFirst || undefined}>
       <th scope="row" className="truncate pl-3 text-left font-medium" title={name}>
-        {name}
+        {endLabel(name)}
       </th>
       <td className={`truncate ${tone}`} title={word}>
         <span className={`mr-2 inline-block size-2 shrink-0 rounded-full ${MARKS[status]}`} />

@@ -18,6 +18,7 @@ RATE_FACTOR = 1.5
 """A learning rate that changes by at least this factor from one step to the next jumps."""
 NORM_FACTOR = 4.0
 """A gradient norm above its median by this factor jumps."""
+NOT_FINITE = "Not finite"
 LEAST_KNOWN = 2
 """A norm that is known once has nothing to be compared with."""
 LEAST_BEFORE = 3
@@ -61,7 +62,7 @@ class Change:
     """One thing that is compared over the last steps."""
 
     key: str
-    """`inputs`, `lr`, `lr.NAME`, `grad_norm`, `batch_size`, `loss_share` or `dead`."""
+    """`origin`, `inputs`, `lr`, `lr.NAME`, `grad_norm`, `batch_size`, `loss_share` or `dead`."""
     what: str
     before: float | None
     after: float | None
@@ -84,6 +85,7 @@ def what_changed(
     broken_inputs: int | None = None,
     share: SampleShare | None = None,
     proven: str | None = None,
+    origin: tuple[str, str] | None = None,
 ) -> list[Change]:
     """Compare the last steps: the likeliest cause first, then by step, then what did not change.
 
@@ -92,6 +94,7 @@ def what_changed(
         broken_inputs: values of the last batch that are not finite; None if they are unknown.
         share: of the loss of the last batch.
         proven: key of the change that was shown to be the cause, by running the model again.
+        origin: what was shown to be the first bad value if that is no input, and where it is.
 
     >>> steps = [StepNumbers(step=n, rates={"lr": 0.1 if n < 5 else 8.0}) for n in range(1, 8)]
     >>> [(each.what, each.step, each.reading) for each in what_changed(steps)]
@@ -102,13 +105,14 @@ def what_changed(
     changes = _rate_changes(steps)
     rate_step = min((each.step for each in changes if each.step is not None), default=None)
     changes += _present(
+        _origin_change(steps, origin),
         _input_change(steps, broken_inputs),
         _norm_change(steps, rate_step),
         _size_change(steps),
         _share_change(steps, share),
         _dead_change(steps),
     )
-    return _ordered(changes, proven)
+    return _ordered(changes, proven if origin is None else "origin")
 
 
 def _present(*changes: Change | None) -> list[Change]:
@@ -126,7 +130,7 @@ def _ordered(changes: list[Change], proven: str | None) -> list[Change]:
     else:
         cause = next((each for each in changed if each.key == proven), None)
     if cause is not None:
-        words = "First, explains the rest" if cause.key == proven else cause.reading
+        words = "First, explains the rest" if cause.key == "inputs" == proven else cause.reading
         first = replace(cause, is_cause=True, reading=words)
         changed = [first, *(each for each in changed if each is not cause)]
     return changed + [each for each in changes if each.step is None]
@@ -135,7 +139,7 @@ def _ordered(changes: list[Change], proven: str | None) -> list[Change]:
 def _may_be_cause(change: Change) -> bool:
     if change.key.partition(".")[0] == "lr":
         return (change.after or 0.0) > (change.before or 0.0)
-    return True
+    return change.reading != NOT_FINITE  # a symptom of whatever came before
 
 
 def _last(values: Sequence[float | None]) -> Line:
@@ -194,6 +198,20 @@ def _input_change(steps: Sequence[StepNumbers], broken: int | None) -> Change | 
     )
 
 
+def _origin_change(steps: Sequence[StepNumbers], origin: tuple[str, str] | None) -> Change | None:
+    if origin is None:
+        return None
+    return Change(
+        key="origin",
+        what=origin[0],
+        before=None,
+        after=None,
+        line=tuple(None for _ in steps[-LAST_STEPS:]),
+        step=steps[-1].step,
+        reading=origin[1],
+    )
+
+
 def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change | None:
     norms = [each.grad_norm for each in steps]
     known = _known(norms)
@@ -215,7 +233,7 @@ def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change 
             continue
         median = statistics.median(earlier) if earlier else None
         if not math.isfinite(norm):
-            return replace(change, before=median, step=steps[at].step, reading="Not finite")
+            return replace(change, before=median, step=steps[at].step, reading=NOT_FINITE)
         if median and len(earlier) >= LEAST_BEFORE and norm > NORM_FACTOR * median:
             step = steps[at].step
             words = f"× {norm / median:.3g}"

@@ -49,6 +49,8 @@ def layer_rows(
         rows = [_row(each.name, "module", each, norms) for each in readings]
     for row in rows:
         row["status"] = _status(row, origin, first)
+    if origin is not None and origin.kind == "operation" and not _is_of_loss(origin):
+        _insert_operation(rows, origin)
     rows = _bounded(rows)
     if input_share is not None:
         is_source = bool(input_share) and origin is not None and origin.kind == "input"
@@ -63,12 +65,17 @@ def _is_of_loss(origin: Origin | None) -> bool:
     return origin is not None and origin.name == "loss" and origin.kind == "operation"
 
 
+def _insert_operation(rows: list[dict[str, Any]], origin: Origin) -> None:
+    """Put a row for the code between two modules before the one that received its value."""
+    row = _row(f"{origin.name}.forward".removeprefix("."), "module", None, {})
+    names = [each["name"] for each in rows]
+    at = names.index(origin.before) if origin.before in names else len(rows)
+    rows.insert(at, {**row, "status": "first", "is_broken": True})
+
+
 def _chosen(trace: ForwardTrace) -> list[ModuleReading]:
-    """Modules in which no other module ran; a container only if the first value is of its own."""
-    origin = trace.origin
-    is_own = origin is not None and origin.kind in ("module", "operation")
-    named = origin.name if origin is not None and is_own else None
-    return [each for each in trace.readings.values() if each.is_leaf or each.name == named]
+    """Modules in which no other module ran."""
+    return [each for each in trace.readings.values() if each.is_leaf]
 
 
 def _row(
@@ -99,7 +106,7 @@ def _status(row: Mapping[str, Any], origin: Origin | None, first: str | None) ->
         owner = origin.name.rpartition(".")[0] or "model"
         if name == owner:
             return "source"
-    if origin is not None and origin.kind in ("module", "operation") and name == origin.name:
+    if origin is not None and origin.kind == "module" and name == (origin.name or "model"):
         return "first"
     if name == first and (origin is None or origin.kind in ("input", "parameter")):
         return "first"

@@ -28,6 +28,7 @@ from midstep.session.diagnosis.words import (
     SampleNames,
     change_words,
     field_words,
+    origin_row,
     origin_words,
     symptom,
 )
@@ -326,6 +327,7 @@ class StopLook:
             broken_inputs=self.inputs.counts.bad if self.inputs.samples else None,
             share=self.samples.largest_share(),
             proven="inputs" if is_input and self.inputs.broken else None,
+            origin=None if self.origin is None else origin_row(self.origin),
         )
 
     def _present_gradient_norm(self) -> float | None:

@@ -107,6 +107,31 @@ def _operation_words(origin: Origin) -> str:
     return owner if origin.after is None else f"{owner}, after {origin.after}"
 
 
+def origin_row(origin: Origin) -> tuple[str, str] | None:
+    """What the first bad value is, and where, for the table of changes; None for an input.
+
+    >>> origin_row(Origin(kind="module", name="fc1"))
+    ('First bad layer', 'fc1')
+    """
+    where = origin.name or "the model"
+    if origin.kind == "operation":
+        if origin.name == "loss":
+            return "Loss", "Its inputs are finite"
+        return "First bad value", _near(origin) or f"In {where}"
+    kinds = {
+        "module": "First bad layer",
+        "parameter": "First bad weight",
+        "gradient": "First bad gradient",
+    }
+    return (kinds[origin.kind], where) if origin.kind in kinds else None
+
+
+def _near(origin: Origin) -> str | None:
+    """The module beside code of a `forward`."""
+    pairs = (("Before", origin.before), ("After", origin.after))
+    return next((f"{word} {name}" for word, name in pairs if name is not None), None)
+
+
 def field_words(field: str) -> str:
     """The part of a batch in words: of a pair the input or the target, else its name.
 
