@@ -119,10 +119,10 @@ function LayerRow({
   );
 }
 
-function statusWord(
-  { role, status }: DiagnosedLayer,
-  { has_ids, samples, broken_samples }: Diagnosis,
-): string {
+function statusWord({ role, status, bad }: DiagnosedLayer, diagnosis: Diagnosis): string {
+  const { has_ids, samples, broken_samples } = diagnosis;
+  // Code between two layers has no output of its own.
+  if (status === "first" && bad === null) return "First bad value";
   if (status !== "source" || role !== "input") return status === "source" ? "Source: weight" : WORDS[status];
   if (broken_samples !== 1) return `Source: ${formatCount(broken_samples)} samples`;
   return has_ids
