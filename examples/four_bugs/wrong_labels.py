@@ -20,7 +20,7 @@ labels[wrong] = (labels[wrong] + torch.randint(1, 10, wrong.shape)) % 10  # the 
 loader = DataLoader(TensorDataset(digits.images, labels), batch_size=64, shuffle=True)
 model = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-loss_fn = nn.CrossEntropyLoss(reduction="none")
+loss_fn = nn.CrossEntropyLoss()
 
 with midstep.attach(
     model, optimizer, loader, loss_fn=loss_fn, name="wrong-labels", serve=True
@@ -29,7 +29,7 @@ with midstep.attach(
     for _ in run.epochs(6):
         for x, y in loader:
             optimizer.zero_grad()
-            loss = loss_fn(model(x), y).mean()
+            loss = loss_fn(model(x), y)
             loss.backward()
             optimizer.step()
             run.log(loss=loss)

@@ -391,6 +391,24 @@ def test_a_rate_that_jumps_is_named_with_value_and_step(tmp_path: Path) -> None:
         assert why["layers"] == []
 
 
+def test_a_sample_whose_loss_alone_is_not_finite_is_named(tmp_path: Path) -> None:
+    """The model is finite, and so are its inputs: log(0) is in the loss of one sample."""
+    loop = ImageLoop(bad=-1)
+    loop.x[29] = 0.0
+
+    class LogLoss(nn.Module):
+        def forward(self, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            sizes = out.square().sum(1) * y.sign().abs()
+            return -sizes.log().mean()
+
+    loop.y[:] = 1
+    loop.y[29] = 0
+    loop.loss_fn = LogLoss()  # type: ignore[assignment]
+    run = midstep.attach(*loop.parts, loss_fn=loop.loss_fn, save_dir=tmp_path)
+    with stopped(run, loop.train) as why:
+        assert why["samples"] == [29]
+
+
 # -- nothing changes ------------------------------------------------------------------------------
 
 

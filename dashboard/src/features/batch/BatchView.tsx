@@ -87,10 +87,13 @@ export default function BatchView(props: BatchViewProps) {
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
-  const loaded = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const counted = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
   const hasGaps = sheet?.hasGaps ?? false;
-  const fact =
-    hasGaps && culprits.length > 0 ? `${loaded}, ${formatCount(culprits.length)} not finite` : loaded;
+  const broken =
+    hasGaps && culprits.length > 0
+      ? `${formatCount(culprits.length)} of ${formatCount(batch.count)} not finite`
+      : null;
+  const fact = broken ?? (batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted);
   const open = () => setOpened(focused);
 
   const name = `batch-${batch.step + 1}`;
@@ -125,6 +128,7 @@ export default function BatchView(props: BatchViewProps) {
         </span>
       )}
       {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
+      {!samples.lossRange && batch.loss_note && <LossNote text={batch.loss_note} />}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
       )}
@@ -245,6 +249,15 @@ function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendPro
       Loss {unit} <span>{formatFixed(low * factor, decimals)}</span>
       <span className="h-2 w-16 rounded-mark @max-[420px]:w-8" style={{ background: markGradient(theme) }} />
       <span>{formatFixed(high * factor, decimals)}</span>
+    </span>
+  );
+}
+
+/** Why no losses of samples are shown, in the place of their legend. */
+function LossNote({ text }: { text: string }) {
+  return (
+    <span className="min-w-0 truncate text-label text-t3" title={text}>
+      {text}
     </span>
   );
 }

@@ -225,7 +225,7 @@ def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change 
         after=known[-1],
         line=_last(norms),
         step=None,
-        reading="No jump",
+        reading="No jump" if len(known) > LEAST_BEFORE else f"Known in {len(known)} steps only",
     )
     for at in range(first_shown, len(steps)):
         norm, earlier = norms[at], [each for each in _known(norms[:at]) if math.isfinite(each)]

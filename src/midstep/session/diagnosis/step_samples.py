@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.captured_data import as_float
 from midstep.data.batch_structure import count_samples, tensors_of
 from midstep.explore.diagnosis.changes import SampleShare
 from midstep.explore.diagnosis.sample_inputs import broken_rows
@@ -26,8 +25,10 @@ class StepSamples:
     """Its micro-batches."""
     names: SampleNames
     calls: Sequence[HeldCall] = ()
-    losses: Any = None
-    """Per sample, if they are known."""
+    losses: Sequence[float] = ()
+    """Of each sample, if they are known."""
+    shares: Sequence[float] | None = None
+    """Of each sample in the loss of the step, if they are known."""
 
     def first_row(self, call: HeldCall | None) -> int | None:
         """The position in the step of the first sample of a call; None if that is not known."""
@@ -67,27 +68,18 @@ class StepSamples:
         row = position - start
         return tensor[row] if 0 <= row < len(tensor) else None
 
-    def _loss_values(self) -> list[float]:
-        flat = self.losses
-        if hasattr(flat, "reshape"):
-            flat = flat.reshape(-1).tolist()
-        numbers = [as_float(each) for each in flat] if isinstance(flat, list | tuple) else []
-        return [each for each in numbers if each is not None]
-
     def positions_of_broken_losses(self) -> list[int]:
         """The samples whose loss is not finite, as far as losses are known."""
-        values = self._loss_values()
-        broken = [at for at, each in enumerate(values) if not math.isfinite(each)]
-        return broken if len(broken) < len(values) else []
+        broken = [at for at, each in enumerate(self.losses) if not math.isfinite(each)]
+        return broken if len(broken) < len(self.losses) else []
 
     def largest_share(self) -> SampleShare | None:
-        """The sample with the largest share of the loss; None if losses are unknown or mixed."""
-        values = self._loss_values()
-        total = sum(values)
-        if len(values) < 2 or not 0 < total < math.inf or min(values) < 0:
+        """The sample with the largest share of the loss; None if shares are unknown."""
+        shares = self.shares or ()
+        if len(shares) < 2:
             return None
-        at = max(range(len(values)), key=values.__getitem__)
-        return SampleShare(share=values[at] / total, name=self.names.of(at), samples=len(values))
+        at = max(range(len(shares)), key=shares.__getitem__)
+        return SampleShare(share=shares[at], name=self.names.of(at), samples=len(shares))
 
 
 def broken_argument(call: HeldCall | None) -> Tensor | None:

@@ -25,6 +25,7 @@ from midstep.session.diagnosis.weights import (
     norm_of,
 )
 from midstep.session.diagnosis.words import (
+    MOST_NAMED,
     SampleNames,
     change_words,
     field_words,
@@ -94,7 +95,8 @@ class StopLook:
             batches=batches,
             names=SampleNames(ids=as_ids(ids)),
             calls=tuple(self._held.calls),
-            losses=None if captured is None else captured.losses,
+            losses=() if captured is None else captured.known_losses()[0],
+            shares=None if captured is None else captured.known_shares(),
         )
 
     # -- looking ----------------------------------------------------------------------------------
@@ -264,7 +266,8 @@ class StopLook:
                 field = field_words(self.inputs.described[0].field)
                 return f"First non-finite: {field} of {whose} → loss"
         words = origin_words(self.origin, first_module, source)
-        if total and self.origin.kind in ("module", "operation"):
+        is_of_few = total <= MOST_NAMED or self.origin.name != "loss"
+        if total and is_of_few and self.origin.kind in ("module", "operation"):
             words += f", for {names.list(positions, total)}"
         return f"First non-finite: {words}"
 
