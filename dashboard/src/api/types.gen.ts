@@ -633,6 +633,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["diagnosis"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/debug/forces": {
         parameters: {
             query?: never;
@@ -1386,6 +1409,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["short_diagnosis"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/debug/forces": {
         parameters: {
             query?: never;
@@ -1849,6 +1895,30 @@ export interface components {
             step?: number | null;
         };
         /**
+         * BadInputOut
+         * @description The values of one sample that are not finite.
+         */
+        BadInputOut: {
+            /** Bad */
+            bad: number;
+            /** Field */
+            field: string;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Of */
+            of: number;
+            /** Position */
+            position: number;
+            /** Sample */
+            sample: number | null;
+            /** What */
+            what: string;
+            /** Where */
+            where: string;
+        };
+        /**
          * BatchOut
          * @description The last captured batch: everything but its picture, at most 300 kB.
          */
@@ -2032,6 +2102,28 @@ export interface components {
              * @enum {string}
              */
             type: "capture";
+        };
+        /**
+         * ChangeOut
+         * @description One thing that is compared over the last steps.
+         */
+        ChangeOut: {
+            /** After */
+            after: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Before */
+            before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Cause */
+            is_cause: boolean;
+            /** Key */
+            key: string;
+            /** Line */
+            line: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+            /** Reading */
+            reading: string;
+            /** Step */
+            step: number | null;
+            /** What */
+            what: string;
         };
         /**
          * ClassOut
@@ -2417,6 +2509,52 @@ export interface components {
             steps: number;
         };
         /**
+         * DiagnosisOut
+         * @description Where a stop came from, found after it on copies.
+         */
+        DiagnosisOut: {
+            /** Batch Size */
+            batch_size: number;
+            /** Broken Samples */
+            broken_samples: number;
+            /** Broken Weights */
+            broken_weights: number;
+            /** Cause */
+            cause: string | null;
+            /** Changes */
+            changes: components["schemas"]["ChangeOut"][];
+            /** Has Ids */
+            has_ids: boolean;
+            /** Inputs */
+            inputs: components["schemas"]["BadInputOut"][];
+            /** Layers */
+            layers: components["schemas"]["LayerOut"][];
+            /** Notes */
+            notes: string[];
+            origin: components["schemas"]["OriginOut"] | null;
+            pictures: components["schemas"]["PicturesOut"] | null;
+            /** Positions */
+            positions: number[];
+            /** Samples */
+            samples: number[];
+            /** Step */
+            step: number;
+            /** Steps */
+            steps: number[];
+            /** Timeline */
+            timeline: number;
+            /** Title */
+            title: string;
+            /** Took S */
+            took_s: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Weights */
+            weights: number;
+            /** Weights Exact */
+            weights_exact: boolean;
+            /** Weights Step */
+            weights_step: number | null;
+        };
+        /**
          * EndIn
          * @description How to end a process that does not react to a stop.
          */
@@ -2497,6 +2635,8 @@ export interface components {
             action: "pause" | "mark";
             /** Breakpoint */
             breakpoint: number;
+            /** Cause */
+            cause: string | null;
             /** Condition */
             condition: string;
             explanation: components["schemas"]["ExplanationOut"] | null;
@@ -2506,12 +2646,19 @@ export interface components {
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /**
+             * Positions
+             * @default []
+             */
+            positions: number[];
             /** Rule */
             rule: string | null;
             /** Samples */
             samples: number[];
             /** Step */
             step: number;
+            /** Title */
+            title: string | null;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
@@ -2541,6 +2688,18 @@ export interface components {
              * @enum {string}
              */
             kind: "expression";
+        };
+        /**
+         * FailureOut
+         * @description The error that ended the run.
+         */
+        FailureOut: {
+            /** Error */
+            error: string;
+            /** Step */
+            step: number | null;
+            /** Traceback */
+            traceback: string | null;
         };
         /**
          * FieldOut
@@ -3093,6 +3252,34 @@ export interface components {
             tags?: string[] | null;
         };
         /**
+         * LayerOut
+         * @description One row: the input, a module, or the loss.
+         */
+        LayerOut: {
+            /** Bad */
+            bad: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Gradient */
+            gradient: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Broken */
+            is_broken: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "module" | "loss";
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "source" | "first" | "carries" | "ok";
+            /** Weight */
+            weight: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Weight Before */
+            weight_before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
          * LayersSubscription
          * @description The norms of the layers.
          */
@@ -3310,6 +3497,19 @@ export interface components {
             kind: "loss_nonfinite";
         };
         /**
+         * OriginOut
+         * @description Where the first value that is not finite appeared.
+         */
+        OriginOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "input" | "parameter" | "module" | "operation" | "gradient";
+            /** Name */
+            name: string;
+        };
+        /**
          * PairLine
          * @description A pair in the list.
          */
@@ -3424,6 +3624,18 @@ export interface components {
         /** PausePayload */
         PausePayload: Record<string, never>;
         /**
+         * PicturesOut
+         * @description The first sample at fault, and its row of the first bad output.
+         */
+        PicturesOut: {
+            input: components["schemas"]["PlaneOut"] | null;
+            output: components["schemas"]["PlaneOut"] | null;
+            /** Output Of */
+            output_of: string | null;
+            /** Position */
+            position: number;
+        };
+        /**
          * PingMessage
          * @description Sent after a second without other messages; longer silence means a lost connection.
          */
@@ -3435,6 +3647,28 @@ export interface components {
              * @enum {string}
              */
             type: "ping";
+        };
+        /**
+         * PlaneOut
+         * @description One channel as a small picture.
+         */
+        PlaneOut: {
+            /** Channel */
+            channel: number | null;
+            /** Channels */
+            channels: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Levels */
+            levels: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Signed */
+            signed: boolean;
+            /** Width */
+            width: number;
         };
         /**
          * PreviewIn
@@ -4249,6 +4483,8 @@ export interface components {
             busy_with: string | null;
             /** Checkpoints Off */
             checkpoints_off: string | null;
+            /** Diagnosed Step */
+            diagnosed_step: number | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */
@@ -4439,6 +4675,14 @@ export interface components {
             /** Id */
             id?: string | null;
             payload?: components["schemas"]["StopPayload"];
+        };
+        /**
+         * StopOut
+         * @description The last stop of a run by a breakpoint, a rule or an error.
+         */
+        StopOut: {
+            diagnosis: components["schemas"]["DiagnosisOut"] | null;
+            failure: components["schemas"]["FailureOut"] | null;
         };
         /** StopPayload */
         StopPayload: Record<string, never>;
@@ -6143,6 +6387,38 @@ export interface operations {
             };
         };
     };
+    diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     forces: {
         parameters: {
             query?: {
@@ -7586,6 +7862,35 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
