@@ -27,8 +27,10 @@ def test_a_training_with_every_hook_and_rule_stays_the_same(training, condition,
     assert_neutral(training, with_hooks, tmp_path, {condition: CONDITIONS[condition]})
 
 
-@pytest.mark.parametrize("training", [conv_net, net_with_loss])
-@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+@pytest.mark.parametrize(
+    ("training", "condition"),
+    [(conv_net, "stepped"), (net_with_loss, "stepped"), (net_with_loss, "subscribed")],
+)
 def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
     training, condition, tmp_path
 ):
