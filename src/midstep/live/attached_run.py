@@ -28,6 +28,7 @@ from midstep.session.state.step_position import KeptVariables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from midstep.control.samples.view import SampleView
     from midstep.facts import FactsWriter, Lease
     from midstep.facts.index.labels import Labels
     from midstep.live.mode import Mode
@@ -48,6 +49,7 @@ class AttachedRun:
         config: order, checkpoints and resume.
         given_config: the user's settings, for the header.
         labels: tags and note of the run; those that it has already stay.
+        view: how samples are shown; that of the controller if None.
         git_diff: whether to keep the diff of the git repository.
         total_steps: of the training, if the user knows it.
         mode: see `midstep.live.mode`.
@@ -67,6 +69,7 @@ class AttachedRun:
         *,
         given_config: Any = None,
         labels: Labels | None = None,
+        view: SampleView | None = None,
         git_diff: bool = True,
         total_steps: int | None = None,
         mode: Mode,
@@ -81,6 +84,8 @@ class AttachedRun:
         check_mirrors(mirror)
         self.mode, self._mirror = mode, mirror
         self.controller = controller if controller is not None else DebugController()
+        if view is not None:
+            self.controller.captures.view = view
         self.url: str | None = None
         """Address of the page with its token, while it is served."""
         self._parts, self._config = parts, config
