@@ -40,8 +40,10 @@ def test_a_training_with_a_view_of_its_samples_stays_the_same(training, tmp_path
     assert_neutral(training, with_view, tmp_path, conditions)
 
 
-@pytest.mark.parametrize("training", [conv_net, net_with_loss])
-@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+@pytest.mark.parametrize(
+    ("training", "condition"),
+    [(conv_net, "stepped"), (net_with_loss, "stepped"), (net_with_loss, "subscribed")],
+)
 def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
     training, condition, tmp_path
 ):
