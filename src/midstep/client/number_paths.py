@@ -168,6 +168,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
     ],
+    "GET /api/v1/runs/{run_id}/media/{group_id}/{number}": [
+        "/rows/*/*",
+    ],
     "GET /api/v1/runs/{run_id}/scalars": [
         "/series/*/high/*",
         "/series/*/low/*",

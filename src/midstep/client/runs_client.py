@@ -114,6 +114,23 @@ class StoredRunClient:
         """Return what its process printed: text, start, end, size; `after=end` continues."""
         return dict(self._request("GET", "console", query={"after": after, "tail": tail}))
 
+    def media(self) -> list[dict[str, Any]]:
+        """Return what was logged beside numbers: id, key, kind, numbers and steps of each group."""
+        return list(self._request("GET", "media")["groups"])
+
+    def media_group(self, group_id: str) -> dict[str, Any]:
+        """Return one group with what is known of its items; histograms are whole."""
+        return dict(self._request("GET", f"media/{quote(group_id, safe='')}"))
+
+    def media_content(self, group_id: str, number: int) -> dict[str, Any]:
+        """Return a text, or the columns and rows of a table."""
+        return dict(self._request("GET", f"media/{quote(group_id, safe='')}/{number}"))
+
+    def media_picture(self, group_id: str, number: int) -> bytes:
+        """Return a picture as PNG."""
+        path = f"media/{quote(group_id, safe='')}/{number}/picture"
+        return self._transport.fetch(self._path(path))
+
     def lineage(self) -> dict[str, Any]:
         """Return timelines, parent and children."""
         return dict(self._request("GET", "lineage"))

@@ -25,6 +25,7 @@ from midstep.server.dependencies import declare_run_id
 from midstep.server.forward.forward_requests import Forward
 from midstep.server.influence import influence_routes
 from midstep.server.influence.influence_store import InfluenceStore
+from midstep.server.media import media_routes
 from midstep.server.problems import ERROR_RESPONSES, add_handlers
 from midstep.server.recipes import recipe_routes
 from midstep.server.recipes.launcher import Launcher
@@ -82,7 +83,7 @@ def create_app(
     app.state.guard, app.state.static = guard, static
     app.state.catalog = catalog or LiveCatalog(runs)
     app.state.launcher = launcher
-    app.state.influence = InfluenceStore(runs)
+    app.state.influence, app.state.media = InfluenceStore(runs), media_routes.MediaReaders()
     app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
@@ -102,6 +103,7 @@ def create_app(
     for router in (
         run_routes.router,
         run_file_routes.router,
+        media_routes.router,
         recipe_routes.router,
         sweep_routes.router,
         command_routes.log_router,
