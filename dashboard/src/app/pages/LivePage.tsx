@@ -1,6 +1,7 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
 import { useRunTable } from "@/api/runList";
+import { useRunRow } from "@/api/runs";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
@@ -25,7 +26,9 @@ const StepDataPanel = lazy(async () => ({
 }));
 const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
-const TABS = ["step", "charts", "features", "panels"] as const;
+const MediaPanel = lazy(() => import("@/features/media/MediaPanel"));
+
+const TABS = ["step", "charts", "media", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
 
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
@@ -54,6 +57,7 @@ function LiveRun() {
         tabs={[
           { value: "step", label: "Step" },
           { value: "charts", label: "Charts", count: charts },
+          { value: "media", label: "Media" },
           { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}
@@ -83,6 +87,13 @@ function LiveRun() {
           </PanelSlot>
         </PanelArea>
       )}
+      {tab === "media" && (
+        <PanelArea tab="media">
+          <PanelSlot title="Media">
+            <MediaOfRun stale={stale} />
+          </PanelSlot>
+        </PanelArea>
+      )}
       {tab === "panels" && (
         <PanelArea tab="panels">
           <Suspense fallback={null}>
@@ -92,6 +103,12 @@ function LiveRun() {
       )}
     </>
   );
+}
+
+function MediaOfRun({ stale }: { stale: string | null }) {
+  const runId = useRunId() ?? "";
+  const live = useRunRow(runId)?.live ?? true;
+  return <MediaPanel runId={runId} live={live} stale={stale} />;
 }
 
 interface StepTabProps {
