@@ -43,6 +43,7 @@ __all__ = [
     "two_calls",
     "wait_until",
     "with_hooks",
+    "with_media",
 ]
 
 PATIENCE_S = 60.0
@@ -179,9 +180,13 @@ def bare(training: Training, trace: Trace) -> None:
 
 
 def attached(
-    training: Training, trace: Trace, scene: Scene, hooks: Callable[[], list[Hook]] = list
+    training: Training,
+    trace: Trace,
+    scene: Scene,
+    hooks: Callable[[], list[Hook]] = list,
+    media: Callable[[Training, Any], dict[str, Any]] = lambda _training, _batch: {},
 ) -> None:
-    """The same loop under `attach`, perhaps with hooks."""
+    """The same loop under `attach`, perhaps with hooks, or with media that are logged."""
     with attach(
         training.model,
         training.optimizer,
@@ -199,8 +204,24 @@ def attached(
                 loss.backward()  # type: ignore[no-untyped-call]
                 training.optimizer.step()
                 training.optimizer.zero_grad()
-                run.log(loss=loss)
+                run.log(loss=loss, **media(training, batch))
                 trace.step(training, batch, loss)
+
+
+def with_media(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with a picture, a text, a histogram and a table in each step."""
+
+    def logged(training: Training, batch: Any) -> dict[str, Any]:
+        weight = next(iter(training.model.parameters()))
+        return {
+            "picture": weight.reshape(len(weight), -1),
+            "weights": weight.flatten(),
+            "words": str(training.ids(batch)),
+            "ids": [{"id": each} for each in training.ids(batch)],
+        }
+
+    attached(training, trace, scene, media=logged)
+    assert len(list(scene.save_dir.rglob("artifacts/media/*/index.json"))) == 4
 
 
 def every_hook() -> list[Hook]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls, with_hooks
+from tests.checkers.neutral import (
+    CONDITIONS,
+    assert_neutral,
+    attached,
+    two_calls,
+    with_hooks,
+    with_media,
+)
 from tests.checkers.trainings import conv_net, small_transformer
 
 WAYS = {"attach": attached, "two calls": two_calls}
@@ -23,6 +30,11 @@ def test_a_training_that_is_looked_at_stays_the_same(training, way, condition, t
 @pytest.mark.parametrize("condition", ["attached", "stepped", "watched", "breakpoint", "page"])
 def test_a_training_with_every_hook_and_rule_stays_the_same(training, condition, tmp_path):
     assert_neutral(training, with_hooks, tmp_path, {condition: CONDITIONS[condition]})
+
+
+def test_a_training_that_logs_media_stays_the_same(tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "stepped")}
+    assert_neutral(conv_net, with_media, tmp_path, conditions)
 
 
 @pytest.mark.parametrize(

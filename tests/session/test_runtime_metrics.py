@@ -20,7 +20,7 @@ from midstep.session.metrics.tensor_norms import (
     gradients,
     total_norm,
 )
-from midstep.session.step_report import own_values, fold_names
+from midstep.session.step_report import fold_names, own_values
 
 # -- twins: slow and obvious ----------------------------------------------------------------------
 
