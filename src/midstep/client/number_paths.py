@@ -270,6 +270,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
     ],
+    "POST /api/v1/scripts/{script_id}/runs": [
+        "/summary/*",
+    ],
 }
 """Paths of fields by method and route; `*` stands for every item or every value.
 

@@ -181,6 +181,24 @@ class RecipesClient:
         answer = self._transport.request("POST", "/api/v1/recipes/preview", body=body)
         return str(answer["config"])
 
+    def scripts(self) -> Rows:
+        """Return the scripts that the server may start: id, title, name."""
+        return list(self._transport.request("GET", "/api/v1/scripts")["scripts"])
+
+    def start_script(
+        self, script_id: str, *, name: str | None = None, paused: bool = False
+    ) -> dict[str, Any]:
+        """Start a script of the server as a process; return its row at its first step.
+
+        Args:
+            script_id: its id in `scripts`.
+            name: name of the run; that of the script if left out.
+            paused: pause before the first step.
+        """
+        body = {"paused": paused, "id": new_command_id()} | ({} if name is None else {"name": name})
+        path = f"/api/v1/scripts/{quote(script_id, safe='')}/runs"
+        return dict(self._transport.request("POST", path, body=body))
+
     def start(
         self, recipe: str, *, name: str | None = None, paused: bool = False, **settings: Any
     ) -> dict[str, Any]:
