@@ -90,6 +90,8 @@ export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 export type RecipeSettingValue = NonNullable<Schemas["PreviewIn"]["settings"]>[string];
 export type RecipePreview = Schemas["PreviewOut"];
+export type ScriptList = Schemas["ScriptList"];
+export type Script = Schemas["ScriptOut"];
 export type DataFileList = Schemas["DataFileList"];
 
 /** By the loop, by SIGTERM, by SIGKILL. */
