@@ -6,13 +6,14 @@ import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
+import { usePanelKeys } from "@/features/panels/panelKeys";
 import { pairNames } from "@/features/scalars/chartPairs";
 import { useScalarNames } from "@/features/scalars/useScalarNames";
 import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
-import { useRunId, useRunState, useStale } from "@/live/hooks";
+import { useRunId, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
@@ -42,7 +43,7 @@ export function LivePage() {
 
 function LiveRun() {
   const [tab, setTab] = useUrlChoice("tab", TABS);
-  const keys = useRunState((state) => state.step_data_keys.length);
+  const keys = usePanelKeys().length;
   const charts = pairNames(useScalarNames()).length;
   const stale = useStaleText();
   const [pointedOut, setPointedOut] = useState(NONE);
@@ -164,7 +165,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
             />
           </LivePanelSlot>
           <div
-            className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
+            className={`${COLUMN} grid-cols-[minmax(0,5fr)_minmax(0,6fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
           >
             <PanelSlot title="Breakpoints">
               <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
@@ -177,7 +178,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
           <LivePanelSlot title="Step data">
-            <StepDataPanel stale={stale} />
+            <StepDataPanel stale={stale} onPanels={onPanels} />
           </LivePanelSlot>
         </div>
       </div>
