@@ -81,7 +81,7 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
   return (
     <li
       aria-current={tinted || undefined}
-      // A condition in words may need two lines; it is never cut while there is room below.
+      // A condition in words may need several lines; it is never cut while there is room below.
       className={`group relative flex items-center gap-2 px-3 py-1 ${rowClass({ tinted })} h-auto! min-h-6 ${tinted ? "font-medium" : ""}`}
     >
       <Switch
@@ -94,7 +94,7 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
       <Tooltip text={costs_sync ? `${words}. Costs one GPU sync per step.` : null} side="top">
         <span
           title={costs_sync ? undefined : words}
-          className={`line-clamp-2 min-w-0 flex-1 wrap-anywhere ${quiet}`}
+          className={`line-clamp-3 min-w-0 flex-1 wrap-anywhere ${quiet}`}
         >
           {words}
         </span>

@@ -21,7 +21,8 @@ export const measured = (value: unknown): number | null =>
 
 /** A value of any kind, without brackets and quotes: 0.01, "adam", "3, 77, 1,200". */
 export function valueText(value: unknown): string {
-  if (typeof value === "number") return Number.isInteger(value) ? formatCount(value) : formatRate(value);
+  if (typeof value === "number")
+    return Number.isInteger(value) && Math.abs(value) < 1e7 ? formatCount(value) : formatRate(value);
   if (Array.isArray(value)) return value.map(valueText).join(", ");
   if (typeof value === "object" && value !== null)
     return Object.entries(value)
