@@ -13,8 +13,8 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.media.media_value import scalars_of
 from midstep.data.order.epoch_cursor import IntIds
-from midstep.live.accumulation_check import AccumulationCheck
 from midstep.live.loop import missed_boundaries as missed
+from midstep.live.loop.accumulation_check import AccumulationCheck
 from midstep.live.loop.declared_loss import DeclaredLoss
 from midstep.live.loop.epoch_loop import EpochLoop
 from midstep.live.loop.loader_length import loader_length
