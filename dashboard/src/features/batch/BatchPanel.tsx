@@ -12,17 +12,17 @@ import { thinningText } from "@/live/captures";
 import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
-import { Panel, StepAction } from "@/ui";
 import {
-  INFLUENCE,
+  type DescribeSample,
   MAX_SHOWN,
   type Order,
-  type SampleDetail,
   SHOWN_AT_FIRST,
   sampleAt,
   samplesOf,
   shownOrder,
-} from "./samples";
+} from "@/samples/samples";
+import { Panel, StepAction } from "@/ui";
+import { INFLUENCE } from "./words";
 
 // The code that draws comes while the first batch is captured.
 const loadView = () => import("./BatchView");
@@ -41,7 +41,7 @@ interface BatchPanelProps {
   /** Positions of the samples that stopped the run; the first one gets the cursor. */
   culprits: readonly number[];
   /** In place of the line that describes a sample; nothing for those that have no more to tell. */
-  detail: SampleDetail;
+  detail: DescribeSample;
   stale: string | null;
 }
 
