@@ -1,19 +1,21 @@
 /** Names of what is measured, as people read them. */
 
-const WORDS: Record<string, string> = {
-  val_loss: "Validation loss",
-  best_val_loss: "Best validation loss",
-  train_loss: "Training loss",
-  test_loss: "Test loss",
-  steps_per_s: "Steps/s",
-  samples_per_s: "Samples/s",
-  lr: "Learning rate",
-  grad_norm: "Gradient norm",
-};
+const WORDS = new Map(
+  Object.entries({
+    val_loss: "Validation loss",
+    best_val_loss: "Best validation loss",
+    train_loss: "Training loss",
+    test_loss: "Test loss",
+    steps_per_s: "Steps/s",
+    samples_per_s: "Samples/s",
+    lr: "Learning rate",
+    grad_norm: "Gradient norm",
+  }),
+);
 
 /** `val_loss` is "Validation loss", `weight_cos` is "Weight cos". */
 export function metricTitle(name: string): string {
-  const words = WORDS[name] ?? name.replaceAll("_", " ");
+  const words = WORDS.get(name) ?? name.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

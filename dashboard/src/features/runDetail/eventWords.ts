@@ -49,6 +49,11 @@ export function changeText(old: unknown, now: unknown): string {
     .join(", ");
 }
 
+/** Names come from files that anybody may have written: `constructor` must find nothing. */
+type ByName<T> = Readonly<Record<string, T>>;
+const own = <T>(table: ByName<T>, name: string): T | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;
+
 interface Said {
   title: string;
   text: string;
@@ -56,7 +61,7 @@ interface Said {
 
 // -- commands --------------------------------------------------------------------------------------
 
-const COMMANDS: Record<string, { title: string; what?: (payload: Fields) => string }> = {
+const COMMANDS: ByName<{ title: string; what?: (payload: Fields) => string }> = {
   pause: {
     title: "Pause",
     what: ({ breakpoint }) => (number(breakpoint) === null ? "" : `by breakpoint ${breakpoint}`),
@@ -75,13 +80,13 @@ const COMMANDS: Record<string, { title: string; what?: (payload: Fields) => stri
   influence: { title: "Influence", what: (payload) => changeText({}, payload) },
 };
 
-const REFUSED: Record<string, string> = { refused: "refused", failed: "failed", canceled: "cancelled" };
+const REFUSED: ByName<string> = { refused: "refused", failed: "failed", canceled: "cancelled" };
 
 function commandSaid({ command, payload, status, reason, duration_s, asked_step, step }: EventRecord): Said {
   const name = text(command) ?? "command";
-  const known = COMMANDS[name];
+  const known = own(COMMANDS, name);
   const what = known ? known.what?.(fieldsOf(payload)) : changeText({}, fieldsOf(payload));
-  const refused = REFUSED[text(status) ?? ""];
+  const refused = own(REFUSED, text(status) ?? "");
   const took = refused ? null : number(duration_s);
   const isLate = number(asked_step) !== null && asked_step !== step;
   return {
@@ -97,7 +102,7 @@ function commandSaid({ command, payload, status, reason, duration_s, asked_step,
 
 // -- other interventions, by kind ------------------------------------------------------------------
 
-const CHECKPOINT_CAUSES: Record<string, string> = {
+const CHECKPOINT_CAUSES: ByName<string> = {
   asked: "on request",
   end: "at the end",
   epoch: "at the end of an epoch",
@@ -107,7 +112,7 @@ const CHECKPOINT_CAUSES: Record<string, string> = {
   stop: "at the stop",
 };
 
-const REWIND_CAUSES: Record<string, string> = {
+const REWIND_CAUSES: ByName<string> = {
   back: "by Back",
   load_checkpoint: "by loading a checkpoint",
   reset_session: "by Reset",
@@ -125,7 +130,7 @@ function hitText({ condition, value, layer, note }: EventRecord): string {
   ]);
 }
 
-const KINDS: Record<string, (record: EventRecord) => Said> = {
+const KINDS: ByName<(record: EventRecord) => Said> = {
   command: commandSaid,
   breakpoint: (record) => ({ title: `Breakpoint ${record.breakpoint}`, text: hitText(record) }),
   mark: (record) => ({ title: `Mark of ${record.breakpoint}`, text: hitText(record) }),
@@ -134,7 +139,7 @@ const KINDS: Record<string, (record: EventRecord) => Said> = {
     text: join([
       text(path),
       best === true ? "the best so far" : null,
-      CHECKPOINT_CAUSES[text(cause) ?? ""] ?? text(cause),
+      own(CHECKPOINT_CAUSES, text(cause) ?? "") ?? text(cause),
       number(bytes) === null ? null : formatBytes(Number(bytes)),
       number(took_s) === null ? null : `written in ${formatDuration(number(took_s))}`,
     ]),
@@ -143,7 +148,7 @@ const KINDS: Record<string, (record: EventRecord) => Said> = {
     title: "Went back",
     text: join([
       `from ${atStep(from_step)} to ${atStep(step)}`,
-      REWIND_CAUSES[text(cause) ?? ""] ?? text(cause),
+      own(REWIND_CAUSES, text(cause) ?? "") ?? text(cause),
       number(timeline) === null ? null : `timeline ${Number(timeline) + 1} begins`,
     ]),
   }),
@@ -219,13 +224,13 @@ const KINDS: Record<string, (record: EventRecord) => Said> = {
 /** The words of an intervention; null for a kind that is not known here, as of a plug-in. */
 export function interventionSaid(record: EventRecord): Said | null {
   const kind = text(record.kind) ?? (text(record.command) === null ? null : "command");
-  return kind === null ? null : (KINDS[kind]?.(record) ?? null);
+  return kind === null ? null : (own(KINDS, kind)?.(record) ?? null);
 }
 
-const CALLERS: Record<string, string> = { system: "", cli: "terminal", python: "Python" };
+const CALLERS: ByName<string> = { system: "", cli: "terminal", python: "Python" };
 
 /** Who requested it, as people say it; null for what the run did by itself. */
 export function callerText(who: unknown): string | null {
   const name = text(who);
-  return name === null ? null : (CALLERS[name] ?? name) || null;
+  return name === null ? null : (own(CALLERS, name) ?? name) || null;
 }
