@@ -28,8 +28,9 @@ GROUPS = {
 
 ABOUT = f"""Every route of a server, from its OpenAPI document. `python -m midstep.server.openapi`
 prints that document, which has the exact type of every field. All routes but
-`{PREFIX}/health` need the token: `Authorization: Bearer TOKEN`. Bodies are strict JSON, in which NaN
-and the infinities are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. An error is a `Problem` with its reason.
+`{PREFIX}/health` need the token: `Authorization: Bearer TOKEN`. Bodies are strict JSON, in which
+NaN and the infinities are the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. An error is a
+`Problem` with its reason.
 
 The routes under `{OF_A_RUN}` also exist as `/debug/…` for the server of a single run.
 [Captures and requests](captures.md) explains what a viewer receives, and how to ask for several
