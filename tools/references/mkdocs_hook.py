@@ -1,7 +1,8 @@
-"""Adds the pages of public Python names to the documentation while mkdocs builds it."""
+"""What mkdocs does beside its own work: pages of Python names, and pictures in both themes."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,3 +18,15 @@ def on_files(files: Any, config: Any) -> Any:
     for path, text in python_pages.pages().items():
         files.append(File.generated(config, f"reference/{path}", content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_of_mkdocs: Any) -> str:
+    """Show a picture `…-light.png` in its dark form to readers of the dark theme.
+
+    Pages name only the light form, so that they look right in the repository too.
+    """
+    return re.sub(
+        r"!\[([^\]]*)\]\(([^)]*)-light\.(png|gif)\)",
+        r"![\1](\2-light.\3#only-light) ![\1](\2-dark.\3#only-dark)",
+        markdown,
+    )
