@@ -44,16 +44,14 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_blocks_of_python_run(page: Path, tmp_path: Path, monkeypatch, request) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for number, block in enumerate(blocks_of(page)):
+    for block in blocks_of(page):
         if block.language != "python" or block.not_run:
             continue
         if block.runs == "after the block above":
             assert names, f"{block.where} has no block above it"
         elif block.runs is None or block.runs.startswith("with "):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            monkeypatch.chdir(folder)
             names = new_names(block, request)
         else:
             names = {}
@@ -89,7 +87,7 @@ def test_what_is_not_run_is_compiled_or_parsed(page: Path) -> None:
 
 
 @cache
-def tests_by_name() -> dict[str, Path]:
+def files_by_test() -> dict[str, Path]:
     return {
         name: path
         for path in (ROOT / "tests").rglob("*.py")
@@ -101,7 +99,7 @@ def test_a_test_that_runs_a_block_exists_and_reads_its_page() -> None:
     for page in WRITTEN:
         for block in blocks_of(page):
             if block.runs is not None and block.runs.startswith("in "):
-                path = tests_by_name()[block.runs.removeprefix("in ")]
+                path = files_by_test()[block.runs.removeprefix("in ")]
                 assert page.name in path.read_text(), f"{block.where}: {path.name} does not read it"
 
 

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from tests.documents import command_lines
+from midstep.core.errors import ConfigError
 from tests.documents.blocks import PAGES, blocks_of, is_generated, name_of, prose_of
 from tests.documents.command_lines import WrongCommandError, check, check_midstep, commands_of
 
@@ -34,8 +34,9 @@ def test_commands_in_blocks_are_accepted_by_their_parsers(page) -> None:
 def test_commands_in_sentences_are_accepted_by_the_parser(page) -> None:
     wrong = []
     for text in re.findall(r"`(midstep [a-z][^`\n]*)`", prose_of(page)):
-        # A word in capitals stands for a value of the reader.
-        arguments = shlex.split(re.sub(r"\b[A-Z]+\b", "1", text.partition("…")[0]))[1:]
+        # A word in capitals stands for a value of the reader, one in brackets may be left out.
+        command = re.sub(r"\[[^\]]*\]", "", text.partition("…")[0])
+        arguments = shlex.split(re.sub(r"\b[A-Z]+\b", "1", command))[1:]
         try:
             check_midstep(arguments, with_required=False)
         except WrongCommandError as error:
@@ -68,5 +69,5 @@ def test_make_targets_in_sentences_exist() -> None:
 )
 def test_the_checker_refuses_what_is_wrong(line) -> None:
     (command,) = commands_of(line, is_session=False)
-    with pytest.raises((WrongCommandError, command_lines.ConfigError)):
+    with pytest.raises((WrongCommandError, ConfigError)):
         check(command)
