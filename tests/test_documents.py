@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,16 @@ def test_every_command_of_the_terminal_that_a_page_names_exists(page: Path) -> N
                 break
             words = f"{words} {word}"
     assert not unknown
+
+
+def test_every_decision_has_a_number_of_its_own_and_a_date() -> None:
+    pages = [DOCS / "decisions.md", *sorted((DOCS / "decisions").glob("*.md"))]
+    numbers = []
+    for page in pages:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith(("- ", "| **")):
+                match = re.match(r"(?:- |\| )\*\*D(\d+)\*\* \(?(\d{4}-\d\d-\d\d)\)?", line)
+                assert match, f"{page.name}: {line[:60]}"
+                date.fromisoformat(match[2])
+                numbers.append(int(match[1]))
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
