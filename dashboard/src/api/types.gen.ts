@@ -550,6 +550,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["batch_sample"];
         put?: never;
@@ -1301,6 +1303,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["short_batch_sample"];
         put?: never;
@@ -1849,6 +1853,8 @@ export interface components {
          * @description The last captured batch: everything but its picture, at most 300 kB.
          */
         BatchOut: {
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
@@ -1857,34 +1863,53 @@ export interface components {
             etag: string;
             /** First */
             first: number;
+            frames: components["schemas"]["FramesOut"] | null;
             grid: components["schemas"]["GridOut"] | null;
             /**
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Labels */
             labels: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Fact */
+            loss_fact: string | null;
+            /** Loss Note */
+            loss_note: string | null;
+            /** Loss Shares */
+            loss_shares: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Losses */
             losses: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Nonfinite In */
+            nonfinite_in: number[] | null;
+            /** Note */
+            note: string | null;
             /** Png */
             png: string | null;
             /** Predictions */
             predictions: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            /** Probabilities */
+            probabilities: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Rows */
             rows: (number | ("NaN" | "Infinity" | "-Infinity"))[][] | null;
             /** Sample Ids */
             sample_ids: number[] | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Shown */
             shown: number;
             /** Step */
             step: number;
+            /** Texts */
+            texts: string[] | null;
         };
         /**
          * BatchSubscription
@@ -2009,6 +2034,18 @@ export interface components {
             type: "capture";
         };
         /**
+         * ClassOut
+         * @description A class of a mask.
+         */
+        ClassOut: {
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Share */
+            share: number;
+        };
+        /**
          * ClusterOut
          * @description A cluster and its pairs.
          */
@@ -2021,6 +2058,21 @@ export interface components {
             pairs: {
                 [key: string]: number;
             };
+        };
+        /**
+         * ColumnOut
+         * @description One value for each sample.
+         */
+        ColumnOut: {
+            /** Cells */
+            cells: (number | ("NaN" | "Infinity" | "-Infinity") | string)[];
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "target";
         };
         /** CommandIn */
         CommandIn: components["schemas"]["PauseCommandIn"] | components["schemas"]["StepCommandIn"] | components["schemas"]["BackCommandIn"] | components["schemas"]["ResumeCommandIn"] | components["schemas"]["RunUntilCommandIn"] | components["schemas"]["StopCommandIn"] | components["schemas"]["SetHparamsCommandIn"] | components["schemas"]["SaveCheckpointCommandIn"] | components["schemas"]["LoadCheckpointCommandIn"] | components["schemas"]["ResetSessionCommandIn"] | components["schemas"]["DeterminismHealthCommandIn"] | components["schemas"]["TestNowCommandIn"] | components["schemas"]["InfluenceCommandIn"] | components["schemas"]["AnyCommandIn"];
@@ -2603,6 +2655,19 @@ export interface components {
             thresholds: components["schemas"]["ForceThresholds"];
         };
         /**
+         * FramesOut
+         * @description Images of one sample, of which the picture of the batch has the first.
+         */
+        FramesOut: {
+            /** Count */
+            count: number;
+            /**
+             * Word
+             * @enum {string}
+             */
+            word: "frame" | "channel";
+        };
+        /**
          * GradNormCondition
          * @description Pause when the gradient norm is above a limit.
          */
@@ -3094,6 +3159,22 @@ export interface components {
             timelines: components["schemas"]["TimelineOut"][];
         };
         /**
+         * LinesOut
+         * @description Curves: the smallest and the largest value of each interval, channel after channel.
+         */
+        LinesOut: {
+            /** Channels */
+            channels: number;
+            /** High */
+            high: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Length */
+            length: number;
+            /** Low */
+            low: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Points */
+            points: number;
+        };
+        /**
          * LoadCheckpointCommandIn
          * @description Load a checkpoint of this run.
          */
@@ -3168,6 +3249,16 @@ export interface components {
             x: (number | ("NaN" | "Infinity" | "-Infinity"))[];
             /** Y */
             y: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * MaskOut
+         * @description Masks of the images: `…/batch/picture?layer=mask` has a class in each pixel.
+         */
+        MaskOut: {
+            /** Classes */
+            classes: components["schemas"]["ClassOut"][];
+            /** Layers */
+            layers: ("mask" | "prediction")[];
         };
         /**
          * MetricCondition
@@ -3812,12 +3903,16 @@ export interface components {
         SampleOut: {
             /** Channels */
             channels: number | null;
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
             dtype: string;
             /** Etag */
             etag: string;
+            frames: components["schemas"]["FramesOut"] | null;
+            grid: components["schemas"]["GridOut"] | null;
             /** Height */
             height: number | null;
             /** High */
@@ -3828,21 +3923,39 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Label */
             label: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Share */
+            loss_share: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Low */
             low: number | ("NaN" | "Infinity" | "-Infinity");
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Note */
+            note: string | null;
+            /** Pieces */
+            pieces: string[] | null;
+            /** Prediction */
+            prediction: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            /** Probability */
+            probability: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Sample Id */
             sample_id: number | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Step */
             step: number;
+            /** Text */
+            text: string | null;
+            /** Tokens */
+            tokens: number[] | null;
             /** Values */
             values: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Width */
@@ -5764,6 +5877,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
             };
@@ -5813,6 +5928,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
             };
             header?: never;
             path: {
@@ -7233,6 +7352,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
             };
@@ -7279,6 +7400,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
             };
             header?: never;
             path?: never;

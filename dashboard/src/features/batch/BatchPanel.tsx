@@ -12,8 +12,9 @@ import { thinningText } from "@/live/captures";
 import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
+import { MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "@/samples/samples";
 import { Panel, StepAction } from "@/ui";
-import { INFLUENCE, MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE } from "./words";
 
 // The code that draws comes while the first batch is captured.
 const loadView = () => import("./BatchView");

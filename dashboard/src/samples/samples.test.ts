@@ -1,29 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { BatchOut } from "@/api/types";
+import { fakeBatch as batch } from "./fakeBatch";
 import { samplesOf, shownOrder } from "./samples";
-
-function batch(changes: Partial<BatchOut>): BatchOut {
-  return {
-    step: 0,
-    loss: 0.1,
-    kind: "images",
-    shape: [4, 1, 8, 8],
-    dtype: "float32",
-    count: 4,
-    first: 0,
-    shown: 4,
-    png: null,
-    grid: null,
-    rows: null,
-    labels: [7, 0, 1, 2],
-    losses: [0.1, "NaN", 1, 0.01],
-    sample_ids: [70, 71, 72, 73],
-    predictions: null,
-    etag: "1.0.1",
-    nonfinite: 0,
-    ...changes,
-  };
-}
 
 describe("samplesOf", () => {
   it("knows id, label, loss, rank and place on the scale", () => {
@@ -49,6 +26,20 @@ describe("samplesOf", () => {
     expect(samples.lossRange).toBeNull();
     expect(samples.all[3]).toMatchObject({ id: 3, label: null, loss: null, rank: null, isOutlier: false });
     expect(shownOrder(samples, "loss")).toEqual([0, 1, 2, 3]);
+  });
+
+  it("says of classes whether they are right, and of other predictions nothing", () => {
+    const right = (changes: Parameters<typeof batch>[0]) =>
+      samplesOf(batch(changes)).all.map(({ isRight }) => isRight);
+    const predictions = [7, 1, 1, 2];
+    expect(right({ predictions, probabilities: [1, 1, 1, 1] })).toEqual([true, false, true, true]);
+    expect(right({ predictions })).toEqual([null, null, null, null]);
+    expect(right({})).toEqual([null, null, null, null]);
+  });
+
+  it("counts values that are not finite, sample by sample", () => {
+    const { all } = samplesOf(batch({ nonfinite: 3, nonfinite_in: [0, 3, 0, 0] }));
+    expect(all.map(({ broken }) => broken)).toEqual([0, 3, 0, 0]);
   });
 
   it("orders by loss with NaN last, or as the loader did", () => {

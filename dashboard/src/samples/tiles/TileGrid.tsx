@@ -1,25 +1,27 @@
-/** The images of a batch on one canvas, with a cursor that the arrows move. */
+/** The samples of a batch as tiles on one canvas, with a cursor that the arrows move. */
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef, useState } from "react";
-import type { BatchRange, TileSheet } from "@/api/tiles";
+import type { BatchRange } from "@/api/tiles";
 import type { Theme } from "@/charts/colors/viridis";
 import {
+  BATCH_TILES,
   extendLayout,
   layOutTiles,
   moveInGrid,
   type TileLayout,
+  type TileOptions,
   tileAt,
   tilesInView,
   tileUnder,
 } from "@/charts/tiles/tileLayout";
 import { useSize } from "@/charts/useSize";
-import { drawGrid, gridColours, MARGIN } from "./drawGrid";
-import { sampleText } from "./SampleLine";
-import { MAX_SHOWN, type Sample, type Samples, SHOWN_AT_FIRST, sampleAt } from "./samples";
+import { sampleText } from "@/samples/SampleLine";
+import { MAX_SHOWN, type Sample, type Samples, SHOWN_AT_FIRST, sampleAt } from "@/samples/samples";
+import { type DrawBody, drawTiles, gridColours, MARGIN } from "./drawTiles";
 
-interface TileGridProps {
+/** What every grid of samples gets from its panel. */
+export interface SampleGridProps {
   /** Index of the batch, for tests and for those who look into the page. */
   step: number;
-  sheet: TileSheet;
   samples: Samples;
   /** What the losses are multiplied by before they are written below the tiles. */
   factor: number;
@@ -38,21 +40,27 @@ interface TileGridProps {
   canvasRef: (canvas: HTMLCanvasElement | null) => void;
 }
 
+interface TileGridProps extends SampleGridProps {
+  /** Width of a tile by its height. */
+  aspect: number;
+  options?: TileOptions;
+  /** Draws one sample into its tile; another function means that the tiles look different now. */
+  drawBody: DrawBody;
+}
+
 export function TileGrid(props: TileGridProps) {
-  const { step, sheet, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut } = props;
-  const { theme, canvasRef } = props;
+  const { step, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut } = props;
+  const { theme, canvasRef, aspect, options = BATCH_TILES, drawBody } = props;
   const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const cellId = useId();
-  const { tile_width, tile_height } = sheet.grid;
-  const aspect = tile_width / tile_height;
   const [scrollTop, setScrollTop] = useState(0);
   // Tiles are as large as fits those that are loaded before anything is scrolled.
   const fitting = samples.all.length < samples.total ? Math.min(SHOWN_AT_FIRST, order.length) : order.length;
   const layout = useMemo(() => {
     const space = { width: area.width - 24, height: area.height - MARGIN };
-    return extendLayout(layOutTiles(fitting, space, aspect), order.length);
-  }, [fitting, order.length, area.width, area.height, aspect]);
+    return extendLayout(layOutTiles(fitting, space, aspect, options), order.length);
+  }, [fitting, order.length, area.width, area.height, aspect, options]);
 
   useEffect(() => {
     const element = canvas.current;
@@ -62,13 +70,13 @@ export function TileGrid(props: TileGridProps) {
     element.height = area.height * ratio;
     const draw = () => {
       const colours = gridColours(element);
-      const picture = { sheet, samples, factor, order, layout, scrollTop, theme, colours, pointedOut };
-      drawGrid(element, picture, ratio);
+      const drawn = { samples, factor, order, layout, scrollTop, theme, colours, pointedOut, drawBody };
+      drawTiles(element, drawn, ratio);
     };
     draw();
     // The captions are drawn again once the font is there; until then the system's stands in.
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(draw);
-  }, [sheet, samples, factor, order, layout, scrollTop, theme, pointedOut, area.width, area.height]);
+  }, [drawBody, samples, factor, order, layout, scrollTop, theme, pointedOut, area.width, area.height]);
 
   const range = rangeInView(layout, order.length, scrollTop, area.height);
   useEffect(() => {
@@ -97,7 +105,10 @@ export function TileGrid(props: TileGridProps) {
     const { left, top } = event.currentTarget.getBoundingClientRect();
     const y = event.clientY - top - MARGIN + scrollTop;
     const hit = tileUnder(layout, order.length, event.clientX - left - MARGIN, y);
-    if (hit !== null) onCursor(hit);
+    if (hit === null) return;
+    // A second click on the same sample shows it at full size.
+    if (hit === cursor) onOpen();
+    else onCursor(hit);
   };
   const focused = cursor === null ? undefined : sampleAt(samples, order[cursor]);
 
@@ -125,7 +136,6 @@ export function TileGrid(props: TileGridProps) {
             canvasRef(element);
           }}
           onPointerDown={onPointerDown}
-          onDoubleClick={onOpen}
           className="sticky -top-px block"
           style={{
             width: area.width - 24 + 2 * MARGIN,

@@ -1,9 +1,8 @@
-/** Draws the tiles of a batch: image, loss bar, label left and loss right below, rings. */
-import type { TileSheet } from "@/api/tiles";
+/** Draws the tiles of a batch: the sample, loss bar, label left and loss right below, rings. */
 import { markColour, type Theme } from "@/charts/colors/viridis";
-import { pictureTile, type Rectangle, type TileLayout, tileAt, tilesInView } from "@/charts/tiles/tileLayout";
+import { type Rectangle, type TileLayout, tileAt, tilesInView } from "@/charts/tiles/tileLayout";
 import { formatTile } from "@/lib/format";
-import { type Sample, type Samples, sampleAt } from "./samples";
+import { type Sample, type Samples, sampleAt } from "@/samples/samples";
 
 export interface GridColours {
   text: string;
@@ -14,13 +13,23 @@ export interface GridColours {
   warn: string;
   /** Behind pixels of values that are not finite. */
   nan: string;
+  onNan: string;
   /** In place of a sample that is not loaded. */
   empty: string;
 }
 
-export interface GridPicture {
-  sheet: TileSheet;
+/** Draws one sample into its tile, which is clipped. */
+export type DrawBody = (
+  context: CanvasRenderingContext2D,
+  sample: Sample,
+  at: Rectangle,
+  colours: GridColours,
+  ratio: number,
+) => void;
+
+export interface DrawnTiles {
   samples: Samples;
+  drawBody: DrawBody;
   /** What the losses are multiplied by before they are written. */
   factor: number;
   /** Indices into the batch in the order they are shown. */
@@ -49,27 +58,25 @@ export function gridColours(element: Element): GridColours {
     accent: read("accent"),
     warn: read("warn-mark"),
     nan: read("nan"),
+    onNan: read("on-nan"),
     empty: read("s2"),
   };
 }
 
 /** Draws the rows in view; the cursor is an element of its own and moves without a redraw. */
-export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: number): void {
+export function drawTiles(canvas: HTMLCanvasElement, drawn: DrawnTiles, ratio: number): void {
   const context = canvas.getContext("2d");
   if (!context) return;
-  const { sheet, samples, order, layout, scrollTop } = drawn;
+  const { samples, order, layout, scrollTop } = drawn;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, canvas.width / ratio, canvas.height / ratio);
   context.translate(MARGIN, MARGIN - scrollTop);
-  // Pixels stay pixels when they are enlarged; a large image made small is averaged.
-  context.imageSmoothingEnabled = sheet.grid.tile_width > layout.width * ratio;
-  context.imageSmoothingQuality = "high";
   context.textBaseline = "alphabetic";
   const [first, stop] = tilesInView(layout, order.length, scrollTop, canvas.height / ratio);
   for (let index = first; index < stop; index += 1) {
     const sample = sampleAt(samples, order[index]);
     const at = tileAt(layout, index);
-    if (sample) drawTile(context, drawn, sample, at);
+    if (sample) drawTile(context, drawn, sample, at, ratio);
     else drawPlaceholder(context, drawn.colours, at);
   }
 }
@@ -83,20 +90,17 @@ function drawPlaceholder(context: CanvasRenderingContext2D, { empty }: GridColou
 
 function drawTile(
   context: CanvasRenderingContext2D,
-  { sheet, theme, colours, factor, pointedOut }: GridPicture,
+  { drawBody, theme, colours, factor, pointedOut }: DrawnTiles,
   sample: Sample,
   at: Rectangle,
+  ratio: number,
 ): void {
-  const from = pictureTile(sheet.grid, sample.batchIndex - sheet.first);
   context.save();
   context.beginPath();
   context.roundRect(at.x, at.y, at.width, at.height, 2);
   context.clip();
-  if (sheet.hasGaps) {
-    context.fillStyle = colours.nan;
-    context.fillRect(at.x, at.y, at.width, at.height);
-  }
-  context.drawImage(sheet.picture, from.x, from.y, from.width, from.height, at.x, at.y, at.width, at.height);
+  drawBody(context, sample, at, colours, ratio);
+  if (sample.broken > 0) drawNanWord(context, colours, at);
   context.restore();
   if (sample.loss !== null) {
     context.fillStyle = Number.isNaN(sample.loss) ? colours.bad : markColour(sample.magnitude, theme);
@@ -105,6 +109,17 @@ function drawTile(
   drawCaption(context, colours, sample, formatTile(sample.loss, factor), at);
   if (sample.isOutlier) drawRing(context, at, colours.bad);
   else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
+}
+
+/** The word over the sample: a single broken pixel of a small tile could be missed. */
+function drawNanWord(context: CanvasRenderingContext2D, { nan, onNan }: GridColours, at: Rectangle): void {
+  context.font = `600 9px ${FAMILY}`;
+  const width = context.measureText("NaN").width + 4;
+  context.fillStyle = nan;
+  context.fillRect(at.x, at.y, width, 11);
+  context.fillStyle = onNan;
+  context.textAlign = "left";
+  context.fillText("NaN", at.x + 2, at.y + 9);
 }
 
 function drawCaption(

@@ -1,7 +1,7 @@
 /** The samples of a batch as the grid shows them: order, loss, rank, which ones stand out. */
 import { type BatchOut, fromWire } from "@/api/types";
 import { magnitude } from "@/charts/colors/viridis";
-import { type TileScale, tileScale } from "@/lib/format";
+import { formatValue, type TileScale, tileScale } from "@/lib/format";
 import { isOutlier, summarise, zScores } from "@/lib/statistics";
 import { ranksFromLargest, sortedIndices } from "@/ui/table/sortCells";
 
@@ -13,12 +13,18 @@ export interface Sample {
   /** Id where the loader knows one, else its index. */
   id: number;
   label: string | null;
+  /** What the model says of it. */
+  prediction: string | null;
+  /** Whether a predicted class is the label; null where no classes are compared. */
+  isRight: boolean | null;
   loss: number | null;
   /** Rank by loss, 1 for the largest. */
   rank: number | null;
   /** Position of the loss on the magnitude ramp, 0…1. */
   magnitude: number;
   isOutlier: boolean;
+  /** Its values that are not finite. */
+  broken: number;
 }
 
 export interface Samples {
@@ -49,18 +55,34 @@ export function samplesOf(batch: BatchOut): Samples {
     return {
       batchIndex,
       id: batch.sample_ids?.[index] ?? batchIndex,
-      label: labelText(batch.labels?.[index]),
+      label: cellOf(batch.labels?.[index]),
+      prediction: cellOf(batch.predictions?.[index]),
+      isRight: isRight(batch, index),
       loss,
       rank: ranks?.[index] ?? null,
       magnitude: loss === null || !lossRange ? 0 : magnitude(loss, lossRange.low, lossRange.high),
       isOutlier: loss !== null && isOutlier(loss, z?.[index] ?? 0),
+      broken: batch.nonfinite_in?.[index] ?? 0,
     };
   });
   return { all, first: batch.first, total: batch.count, lossRange };
 }
 
-function labelText(label: number | string | undefined): string | null {
-  return label === undefined ? null : String(label);
+type WireCell = number | string | null | undefined;
+
+/** A class stays as it is; a measured number gets four figures. */
+function cellOf(value: WireCell): string | null {
+  // An empty text: the target says nothing that the input does not.
+  if (value === null || value === undefined || value === "") return null;
+  if (typeof value === "string") return value;
+  return Number.isInteger(value) ? String(value) : formatValue(value);
+}
+
+/** Classes have probabilities; other predictions are not simply right or wrong. */
+function isRight({ labels, predictions, probabilities }: BatchOut, index: number): boolean | null {
+  const [label, prediction] = [labels?.[index], predictions?.[index]];
+  if (!probabilities || label == null || prediction == null) return null;
+  return label === prediction;
 }
 
 /** A sample by its index in the batch; undefined while it is not loaded. */
@@ -75,8 +97,6 @@ export function shownOrder(samples: Samples, order: Order): number[] {
   const losses = samples.all.map(({ loss }) => loss);
   return [...sortedIndices(losses, "descending")].map((index) => index + samples.first);
 }
-
-export const INFLUENCE = "Influence: which samples changed which losses";
 
 /** Samples that are loaded while nothing is scrolled. */
 export const SHOWN_AT_FIRST = 64;

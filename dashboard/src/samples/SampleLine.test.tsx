@@ -7,10 +7,13 @@ const sample: Sample = {
   batchIndex: 3,
   id: 7369,
   label: "2",
+  prediction: null,
+  isRight: null,
   loss: 0.0786,
   rank: 31,
   magnitude: 0.4,
   isOutlier: false,
+  broken: 0,
 };
 
 describe("SampleLine", () => {
