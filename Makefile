@@ -15,6 +15,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 NODE := .node
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 PAGE := src/midstep/server/static/index.html
 PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/scripts dashboard/index.html dashboard/vite.config.ts \
@@ -43,7 +44,7 @@ test-python: $(STAMPS)/dev $(PAGE) programs
 coverage: $(STAMPS)/dev $(PAGE) programs  ## Run the Python tests and count lines and branches that none of them reaches
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not soak" --cov --cov-report=term $(ARGS)
 
-lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, and drift of generated types
+lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, generated files and the documentation
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
@@ -55,11 +56,14 @@ lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of room
 	@$(BIN)/python -m midstep.server.openapi | cmp -s - dashboard/src/api/openapi.json || { \
 		echo "midstep: dashboard/src/api/openapi.json differs from the server; run: make types" >&2; exit 1; }
 	@$(BIN)/python -m tools.generate_client --check
+	@$(BIN)/python -m tools.references --check
+	@$(MKDOCS) --site-dir $(STAMPS)/site
 	@cd dashboard && npm run --silent types:check
 
-types: $(STAMPS)/dev $(STAMPS)/typegen  ## Generate the page's types and the client's methods from the definitions
+types: $(STAMPS)/dev $(STAMPS)/typegen  ## Generate the page's types, the client's methods and two reference pages
 	@$(BIN)/python -m midstep.server.openapi > dashboard/src/api/openapi.json
 	@$(BIN)/python -m tools.generate_client
+	@$(BIN)/python -m tools.references
 	@cd dashboard && npm run --silent types
 
 format: $(STAMPS)/dev  ## Format the Python sources and mend what ruff can mend
@@ -79,8 +83,8 @@ soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size; 
 dev: $(STAMPS)/dev $(PAGE)  ## Start a paused demo and the page's development server in front of it
 	@$(BIN)/python tools/dev_server.py $(ARGS)
 
-docs: $(STAMPS)/docs  ## Build the documentation into site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(STAMPS)/dev  ## Build the documentation into site/
+	@$(MKDOCS)
 	@echo "site/index.html"
 
 wheel: $(STAMPS)/dev $(PAGE)  ## Build sdist and wheel into dist/, the page inside
@@ -132,11 +136,7 @@ $(STAMPS)/midstep: pyproject.toml $(CONSTRAINTS) hatch_build.py $(STAMPS)/venv |
 
 $(STAMPS)/dev: $(STAMPS)/midstep
 	@echo "installing the tools for developers"
-	@$(PIP) -c $(CONSTRAINTS) -e '.[demo,dev]'
-	@touch $@
-
-$(STAMPS)/docs: $(STAMPS)/midstep mkdocs.yml
-	@$(PIP) -c $(CONSTRAINTS) -e '.[docs]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[demo,dev,docs]'
 	@touch $@
 
 # Browser and kill tests need two programs. Without them those tests are skipped with the remedy,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+import yaml
+from tools.references.python_pages import PACKAGES, file_name
 
 from midstep.cli.main import app
 
@@ -37,7 +40,7 @@ QUESTIONS = [
     "leak audit",
     "dead run",
 ]
-"""What a stranger asks first; `docs/architecture.md` has the answers."""
+"""What a stranger asks first; `docs/where-is.md` has the answers."""
 
 _ROOMS = "|".join(path.name for path in SOURCES.iterdir() if path.is_dir())
 _MODULE = re.compile(rf"`((?:{_ROOMS})/[\w/]+\.py)`")
@@ -50,9 +53,9 @@ def named_modules(page: Path) -> list[str]:
     return _MODULE.findall(page.read_text(encoding="utf-8"))
 
 
-def section(title: str) -> str:
-    """A section of the page on the architecture."""
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+def section(page: str, title: str) -> str:
+    """A section of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
@@ -71,7 +74,7 @@ def test_every_module_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_of_a_stranger_has_an_answer(question: str) -> None:
-    rows = section("Where is …?").splitlines()
+    rows = section("where-is.md", "Where is …?").splitlines()
     assert sum(question in row and bool(_MODULE.search(row)) for row in rows) == 1
 
 
@@ -85,7 +88,7 @@ def test_a_class_of_the_glossary_is_in_the_module_beside_it() -> None:
 
 @pytest.mark.parametrize("title", ["The walk of one batch", "The walk of one command"])
 def test_a_walk_names_its_modules(title: str) -> None:
-    assert len(set(_MODULE.findall(section(title)))) >= 18
+    assert len(set(_MODULE.findall(section("architecture.md", title)))) >= 18
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -102,15 +105,16 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
-    listed = set(re.findall(r"[\w/-]+\.md", navigation))
-    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = set(re.findall(r"[\w/-]+\.md", str(navigation)))
+    stored = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert listed == stored | {f"reference/python/{file_name(name)}" for name in PACKAGES}
 
 
 @pytest.mark.parametrize(
     ("page", "start", "stop"),
     [
-        ("how-to/sessions.md", "\n### Evidence\n", "\n## "),
+        ("evidence.md", "\n## Sessions\n", "\n## "),
         ("reliability.md", "\n## State and repeated steps\n", "\n## Soak\n"),
     ],
 )
@@ -169,3 +173,16 @@ def test_every_command_of_the_terminal_that_a_page_names_exists(page: Path) -> N
                 break
             words = f"{words} {word}"
     assert not unknown
+
+
+def test_every_decision_has_a_number_of_its_own_and_a_date() -> None:
+    pages = [DOCS / "decisions.md", *sorted((DOCS / "decisions").glob("*.md"))]
+    numbers = []
+    for page in pages:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith(("- ", "| **")):
+                match = re.match(r"(?:- |\| )\*\*D(\d+)\*\* \(?(\d{4}-\d\d-\d\d)\)?", line)
+                assert match, f"{page.name}: {line[:60]}"
+                date.fromisoformat(match[2])
+                numbers.append(int(match[1]))
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["BROWSER_FLAGS", "find_chromium", "running_demo", "running_server"]
+__all__ = ["BROWSER_FLAGS", "find_chromium", "running_demo", "running_script", "running_server"]
 
 BROWSER_FLAGS = [
     "--headless",
@@ -43,7 +43,7 @@ def find_chromium() -> str | None:
 def running_demo(save_dir: Path, *arguments: str) -> Iterator[str]:
     """The address of a demo's page, while it runs; its output is in `save_dir/demo.log`."""
     save_dir.mkdir(parents=True, exist_ok=True)
-    command = ["demo", "--save-dir", str(save_dir), *arguments]
+    command = ["-m", "midstep", "demo", "--save-dir", str(save_dir), *arguments]
     with _running(command, save_dir / "demo.log") as address:
         yield address
 
@@ -55,15 +55,25 @@ def running_server(outputs: Path, log: Path, *arguments: str) -> Iterator[str]:
     The runs that it starts outlive it: whoever starts some ends them, too.
     """
     outputs.mkdir(parents=True, exist_ok=True)
-    with _running(["serve", str(outputs), "--no-browser", *arguments], log) as address:
+    command = ["-m", "midstep", "serve", str(outputs), "--no-browser", *arguments]
+    with _running(command, log) as address:
         yield address
 
 
 @contextmanager
-def _running(command: list[str], log: Path) -> Iterator[str]:
+def running_script(script: Path, *arguments: str) -> Iterator[str]:
+    """The address of the page of a training script, which runs in its own folder and logs there."""
+    log = script.with_suffix(".log")
+    with _running([script.name, *arguments], log, folder=script.parent) as address:
+        yield address
+
+
+@contextmanager
+def _running(command: list[str], log: Path, *, folder: Path | None = None) -> Iterator[str]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "midstep", *command],
+            [sys.executable, *command],
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

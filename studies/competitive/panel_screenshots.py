@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 from tools.demo_process import BROWSER_FLAGS, running_demo
+from tools.picture_files import save_png
 
 from midstep.client import Client
 
@@ -50,7 +51,7 @@ def _picture(browser: Browser, condition: str, target: Path) -> None:
         client.run_until(STEP)
         page.locator(f"[data-step='{STEP}']").first.wait_for(timeout=120_000)
         page.wait_for_timeout(1500)
-        page.screenshot(path=target)
+        save_png(page.screenshot(), target)
         page.close()
 
 

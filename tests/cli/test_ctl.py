@@ -389,3 +389,11 @@ def test_stale_token_is_one_line_and_code_2(
     assert told.startswith("midstep: ")
     assert "token" in told
     assert told.count("\n") == 1
+
+
+def test_the_link_of_the_page_is_printed_with_its_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with midstep.serve(midstep.DebugController(), port=0, save_dir=tmp_path) as page:
+        assert main(["ctl", "link", "--save-dir", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.strip() == page.url

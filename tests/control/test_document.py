@@ -1,11 +1,11 @@
-"""The example of docs/how-to/control.md runs as it is written."""
+"""The example of docs/reference/controller.md runs as it is written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "control.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "controller.md"
 
 
 def test_the_loop_of_the_document_records_its_steps() -> None:

@@ -14,11 +14,11 @@ export function AccessPage() {
         {hasToken && <p className="mt-1 text-t2">It belongs to other runs, or it was replaced.</p>}
         <p className="mt-3 text-t2">
           Open the link that midstep printed in the terminal. It ends in{" "}
-          <code className="font-mono">#token=…</code>. In a terminal on that machine, every command works
-          without the link, for example:
+          <code className="font-mono">#token=…</code>. In a terminal on that machine, this command prints it
+          again:
         </p>
         <code className="mt-2 block rounded-control bg-s2 px-2.5 py-1.5 font-mono select-all">
-          midstep ctl state
+          midstep ctl link
         </code>
       </div>
     </main>

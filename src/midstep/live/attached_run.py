@@ -19,6 +19,13 @@ from midstep.live.loop.run_config import header_config
 from midstep.live.loop.saved_training import SavedTraining
 from midstep.live.loop_port import LoopPort
 from midstep.live.mirrors import check_mirrors, mirror_scalars
+from midstep.live.notebook.run_display import (
+    is_in_notebook,
+    mime_bundle,
+    open_in_browser,
+    page_notice,
+    relative,
+)
 from midstep.live.page import Page
 from midstep.live.plain_loop import AttachedLoader, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
@@ -147,6 +154,16 @@ class AttachedRun:
         """The lease: shows that the run is alive, and where it can be reached."""
         return self.opened_run().lease
 
+    def open_page(self) -> None:
+        """Open the page in the browser of this machine; for a notebook, which stores every link."""
+        open_in_browser(self.url)
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """How a notebook displays the run."""
+        state = {**self.controller.get_state(), **({"state": self.status} if self.status else {})}
+        url = None if self._is_closed else self.url
+        return mime_bundle(state, name=self._name, directory=self.dir, url=url)
+
     def start(self) -> AttachedRun:
         """Begin without a `with` block, and return itself. End it with `close`, or with the script.
 
@@ -178,6 +195,9 @@ class AttachedRun:
             return
         self._run.on_error = "raise"  # nobody could release it any more
         error = self._loop.stop_error or error_of_script()
+        if error is None and is_in_notebook():
+            self._note_stop("the kernel ended")
+            error = StopTraining("the kernel ended")
         with suppress(SystemExit):
             self._end(error)
 
@@ -223,8 +243,8 @@ class AttachedRun:
             undo.callback(page.close)  # a second time: it must close before the run does
             page.show(run)
             self.url = page.url
-            print_notice(f"page {self.url}")
-        print_notice(f"run {_relative(run.dir)}")
+            print_notice(page_notice(page.url or ""))
+        print_notice(f"run {relative(run.dir)}")
         if saved.resume_point is not None:
             snapshot = saved.resume_point.snapshot
             print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch + 1}")
@@ -396,12 +416,6 @@ class AttachedRun:
         print_notice(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
         if signals is not None and signals.caused(error):
             raise SystemExit(self.opened_run().exit_code)
-
-
-def _relative(path: Path) -> Path:
-    """`path` as the user would type it in this directory."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _torch_seed() -> int:

@@ -12,6 +12,7 @@ from midstep.control import DebugController
 from midstep.core.errors import ConfigError
 from midstep.live.attached_run import AttachedRun
 from midstep.live.mode import current_mode
+from midstep.live.notebook.run_display import mime_bundle, open_in_browser
 from midstep.live.page import Page
 from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
@@ -104,6 +105,17 @@ class ServedRun:
         if self._run is None:
             raise ConfigError("there is no run: MIDSTEP_MODE is off; unset it to have one")
         return self._run
+
+    def open_page(self) -> None:
+        """Open the page in the browser of this machine; for a notebook, which stores every link."""
+        open_in_browser(self.url)
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """How a notebook displays the run."""
+        directory = None if self._run is None else self._run.dir
+        name = "run" if directory is None else directory.name
+        state = self.controller.get_state()
+        return mime_bundle(state, name=name, directory=directory, url=self.url)
 
     def close(self) -> None:
         """Stop serving. A run that was made for a bare controller ends, too."""

@@ -168,7 +168,7 @@ function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
     case "sample":
       return input("ids", "Sample ids", "w-full", "7369, 8120");
     case "expression":
-      return input("expression", "Expression", "w-full font-mono", "loss > 2 * loss_mean and step > 100");
+      return input("expression", "Expression", "w-full font-mono", "loss > 2 and step > 100");
     case "rule":
       return (
         <>

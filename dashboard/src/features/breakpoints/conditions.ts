@@ -75,7 +75,7 @@ export const KINDS: readonly KindChoice[] = [
   {
     kind: "expression",
     title: "Expression",
-    hint: "Stops when it is true: loss > 2 * loss_mean and step > 100",
+    hint: "Stops when it is true: loss > 2 and step > 100",
   },
 ];
 

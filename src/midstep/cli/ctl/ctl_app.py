@@ -25,7 +25,9 @@ from midstep.cli.ctl.run_option import RunOption, reword_error, with_run_option
 from midstep.cli.output.screen import print_json
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import align_columns, format_number
+from midstep.client.run_finder import SOCKET_URL
 from midstep.core.commands.catalog import COMMANDS
+from midstep.core.errors import ConfigError
 
 MOVE, LOOK, CHANGE = "Move the run", "Look into the run", "Change, save and load"
 app = typer.Typer(
@@ -119,6 +121,16 @@ def follow(target: RunOption) -> None:
         print_json(message)
 
 
+@with_run_option
+def link(target: RunOption) -> None:
+    """Print the link of the run's page, which contains its token: do not share it."""
+    client = target.client()
+    if client.url == SOCKET_URL:
+        raise ConfigError("this run serves no page of its own; `midstep serve` shows it on one")
+    address = f"{client.url}/#token={client.transport.token}"
+    target.answer({"url": address}, address)
+
+
 def _add_commands(panel: str, *commands: tuple[str, Callable[..., None], str]) -> None:
     """Add commands, each with its name and the arguments of its example, to one group of help."""
     for name, function, arguments in commands:
@@ -140,6 +152,7 @@ _add_commands(
     ("forces", force_commands.forces, "17 --json"),
     ("cosine", force_commands.cosine, "--source som_targets"),
     ("follow", follow, "| head -n 20"),
+    ("link", link, ""),
 )
 for definition in COMMANDS.values():
     if not definition.verb:

@@ -303,7 +303,7 @@ class Expression(Condition):
     kind: ClassVar[str] = "expression"
     template: ClassVar[str] = "{expression}"
     expression: str
-    """For example `loss > 2 * loss_mean and step > 100`."""
+    """For example `loss > 2 and step > 100`."""
     _compiled: CompiledExpression = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 Python's parser builds a syntax tree once. Every node is checked against a list of allowed nodes,
 and the tree becomes nested closures. `eval` is never used: expressions come over the network.
 
-    comparison, and / or / not      loss > 2 * loss_mean and step > 100
+    comparison, and / or / not      loss > 2 and step > 100
     + - * / // % **, parentheses    numbers and the names of scalars
     abs min max log exp sqrt isnan isinf isfinite
 """

@@ -117,6 +117,7 @@ def write_cluster_dataset(
     DatasetError.raise_if("the samples cannot be written", _problems(samples))
     labels = _labels(samples, temperature)
     settings = {"temperature": temperature, "combined_weight": combined_weight}
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with new_folder(folder) as temporary:
         arrays = (samples.base_embeddings, samples.steering_embeddings, samples.centroids)
         files = [

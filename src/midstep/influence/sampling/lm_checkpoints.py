@@ -53,6 +53,7 @@ def save_checkpoint(
     }
     if optimizer is not None:
         files |= serialize_optimizer(optimizer, model)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     return add_folder(path, files)
 
 

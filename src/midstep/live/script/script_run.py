@@ -12,8 +12,9 @@ from midstep.core.commands.catalog import PAUSE, RUN_UNTIL, STEP, STOP
 from midstep.core.errors import MidstepError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
-from midstep.live.attached_run import _relative, _torch_seed
+from midstep.live.attached_run import _torch_seed
 from midstep.live.mode import current_mode
+from midstep.live.notebook.run_display import relative
 from midstep.live.page import Page
 from midstep.live.run_socket import serve_on_socket
 from midstep.live.script.attach_hint import LOCALS, attach_hint
@@ -154,7 +155,7 @@ class ScriptRun:
             undo.callback(page.close)  # a second time: it must close before the run does
             page.show(run)
             print_notice(f"page {page.url}")
-        print_notice(f"run {_relative(run.dir)}")
+        print_notice(f"run {relative(run.dir)}")
 
     def _open_run(self, parts: TrainingParts, settings: Mapping[str, Any]) -> Run:
         command = self._command

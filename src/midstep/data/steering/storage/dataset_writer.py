@@ -60,6 +60,7 @@ def write_dataset(
     arrays = _canonical_arrays(tables, config)
     ready = {name: _join_parts(list(parts.values())) for name, parts in arrays.items()}
     check_tables(ready, config.counts)
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with new_folder(folder) as temporary:
         # A dict and not a set keeps the order of the files; HDF5 gives one file for all arrays.
         files = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""The example on influence in the README runs as it stands, and says the truth."""
+"""The example in `explain-an-update.md` runs as it stands, and says the truth."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "explain-an-update.md"
 
 
-def test_the_example_of_the_readme_predicts_what_the_step_does(capsys) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_example_predicts_what_the_step_does(capsys) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if "fisher_kernel" in block]
     torch.manual_seed(0)
     names: dict[str, Any] = {}
-    exec(compile(example, str(README), "exec"), names)
+    exec(compile(example, str(PAGE), "exec"), names)
     assert "tensor" in capsys.readouterr().out
     predicted = names["kernel"].delta_logpi
     batches = {"update": names["update"], "evaluation": names["evaluation"]}
