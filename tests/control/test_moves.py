@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+import torch
 
 from midstep.control import Command, CommandDefinition, DebugController
+from midstep.control.capture.subscriptions import Need
 from midstep.core.commands.catalog import StepPayload
 from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ControlError
@@ -146,3 +148,23 @@ def test_captures_of_steps_that_were_taken_back_are_forgotten():
         ask(controller, "back", n=2).result(PATIENCE_S)
         state = controller.get_state()
         assert (state["has_batch"], state["step_data_keys"], state["loss"]) == (False, [], None)
+
+
+def test_back_never_shows_the_batch_of_an_older_step():
+    controller = DebugController(clock=iter(range(10**6)).__next__)
+
+    def body(step: int) -> None:
+        controller.capture_batch(torch.full((4, 2), float(step)), 1.0, step)
+
+    with (
+        controller.captures.viewer(Need(kind="batch", first=0, count=2)),
+        running(controller, body) as loop,
+    ):
+        offer_back(controller, loop)
+        ask(controller, "run_until", step=3).result(PATIENCE_S)
+        until(lambda: controller.get_state()["parked"], controller)
+        ask(controller, "step", n=2).result(PATIENCE_S)
+        assert controller.get_state()["batch_step"] == 4
+        ask(controller, "back", n=1).result(PATIENCE_S)
+        state = controller.get_state()
+        assert (state["step"], state["has_batch"]) == (4, False)

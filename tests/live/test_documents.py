@@ -96,7 +96,7 @@ def test_the_document_has_every_hook() -> None:
 
 
 LOOPS = re.findall(
-    r"## ([^\n]*)\n(?:(?!## ).)*?```python\n(.*?)```",
+    r"## ([^\n]*)\n(?:(?!## ).)*?<!-- runs: in test_the_loops_[^\n]*\n```python\n(.*?)```",
     (DOCS / "how-to/any-loop.md").read_text(),
     re.DOTALL,
 )

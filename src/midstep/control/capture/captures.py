@@ -240,12 +240,13 @@ class Captures:
         self.plan = join_plans(self.plan, plan)
 
     def forget_after(self, step: int) -> None:
-        """Drop what was captured after `step`: the loop went back to another timeline.
+        """Drop what was captured of other steps than the last one: the loop went back to `step`.
 
-        Called under the lock, with the other changes of a move to another step.
+        An older batch would be taken for that of the step which the run shows now. Called under the
+        lock, with the other changes of a move to another step.
         """
         self.held_batch, self._has_samples = None, False
-        self.recent = tuple(each for each in self.recent if each.step < step)
+        self.recent = tuple(each for each in self.recent if each.step == step - 1)
         self.data.forget_after(step)
 
     def batch_of(self, index: int) -> CapturedBatch | None:
