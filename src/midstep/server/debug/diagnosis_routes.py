@@ -27,13 +27,13 @@ def diagnosis(run: RunDependency, controls: CanControl) -> Response:
     """
     return StrictJsonResponse(
         {
-            "diagnosis": _checked(run.last_stop.diagnosis),
+            "diagnosis": checked(run.last_stop.diagnosis),
             "failure": _failure(run.last_stop.failure, controls=controls),
         }
     )
 
 
-def _checked(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def checked(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The diagnosis if it has the form of one: a stored record may come from a stranger."""
     if record is None:
         return None
