@@ -79,7 +79,8 @@ def _take(browser: Browser, url: str, name: str, scheme: Scheme, words: str, vie
     page.get_by_role("status").filter(has_text=words).wait_for(timeout=PATIENCE_S * 1000)
     page.get_by_role("table", name="What changed").wait_for()
     page.wait_for_timeout(1500)
-    theme = "" if scheme == "light" else "-dark"
+    in_both = sum(name == each for each, *_ in PICTURES) > 1
+    theme = f"-{scheme}" if in_both else ""
     path = ROOT / "docs" / "images" / f"four-bugs-{name.replace('_', '-')}{theme}.png"
     page.screenshot(path=path)
     page.close()
