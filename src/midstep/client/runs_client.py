@@ -111,7 +111,7 @@ class StoredRunClient:
         return self._transport.fetch(self._path(f"files/{quote(file_id, safe='')}"))
 
     def console(self, *, after: int | None = None, tail: int | None = None) -> dict[str, Any]:
-        """Return what its process printed: text, start, end, size; `after=end` continues."""
+        """Return what it printed: text, start, end, size, line; `after=end` continues."""
         return dict(self._request("GET", "console", query={"after": after, "tail": tail}))
 
     def lineage(self) -> dict[str, Any]:

@@ -248,6 +248,7 @@ class AttachedRun:
             run_name=self._config.run_name,
             on_error=self._on_error,
             existing="refuse" if self._config.resume == "never" else "continue",
+            console=self._config.console,
         )
 
     def _record_environment(self, run: Run) -> None:

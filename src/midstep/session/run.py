@@ -23,6 +23,7 @@ from midstep.core.files.storage import make_folder, replace_json
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import open_missing_standard_streams, write_to_stderr
 from midstep.facts import FactsWriter, Lease, LoopProgress
+from midstep.session.console_capture import ConsoleCapture, is_console_on
 from midstep.session.late_parameters import is_uninitialized
 from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
@@ -86,6 +87,8 @@ class Run:
             not. If left out, it parks if a viewer is connected, or if it is served from a terminal.
         existing: `refuse` a directory that already has a run, or `continue` it as the next
             attempt.
+        console: keep what this process prints, in a file of the run directory; a capture that has
+            begun before, or True or False. MIDSTEP_CONSOLE=off switches it off.
 
     >>> import tempfile
     >>> with Run(name="demo", save_dir=tempfile.mkdtemp()) as run:
@@ -111,7 +114,9 @@ class Run:
         data_fingerprint: Mapping[str, Any] | None = None,
         on_error: OnError | None = None,
         existing: Existing = "refuse",
+        console: bool | ConsoleCapture = True,
     ) -> None:
+        keeps_console = is_console_on(bool(console))
         now = datetime.now(UTC)
         self.name, self.on_error, self.started_at = name, on_error, now.timestamp()
         self._began = time.monotonic()
@@ -132,6 +137,10 @@ class Run:
         """Why it was stopped, if that is known: a signal, Ctrl-C. For the end record."""
         self.unsaved: str | None = None
         """What was promised at a stop and is not on disk, in words; the exit code is not 0 then."""
+        self.console: ConsoleCapture | None = None
+        """Keeps what this process prints; None if that is off."""
+        if keeps_console:
+            self.console = console if isinstance(console, ConsoleCapture) else ConsoleCapture()
         self._hook_manager: HookManager | None = None
         self._process = os.getpid()
         open_missing_standard_streams()
@@ -155,6 +164,9 @@ class Run:
         # The lease first: a second writer must be refused before it opens the facts.
         self.lease = Lease.acquire(self.dir, self.run_id, self.attempt)
         undo.callback(self.lease.release)
+        if self.console is not None:
+            undo.callback(self.console.close)
+            self.console.open(self.dir)
         self.facts = FactsWriter(
             self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._park_until_written
         )
@@ -346,11 +358,14 @@ class Run:
         """Record an error; returns its reason in words."""
         self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
+        trace = "".join(traceback.format_exception(error))
+        if self.console is not None:  # the interpreter prints it after the run is closed
+            self.console.add_traceback(trace)
         self.facts.event(
             Moment.EXCEPTION,
             error=reason,
             error_type=type(error).__qualname__,
-            traceback="".join(traceback.format_exception(error)),
+            traceback=trace,
             **self._totals(),
         )
         return reason

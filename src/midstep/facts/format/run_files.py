@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from midstep.core.files.storage import TEMPORARY_SUFFIX
+from midstep.facts.format import console_parts
 
 FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
 DEEPEST = 16
@@ -32,7 +33,7 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("facts", rf"(?:facts/(?:quarantine/)?)?{_TEMPORARY}"),
     ("facts", r"lineage\.json|lease\.json|labels\.json"),
     ("config", r"\.hydra/(?:config|overrides|hydra)\.yaml|launch\.json"),
-    ("console", r"console\.log(?:\.\d+)?"),
+    ("console", console_parts.NAMES),
     ("checkpoint", rf"{_CHECKPOINT}/(?:state\.json|tensors\.safetensors|manifest\.json)"),
     ("checkpoint", rf"checkpoints/{_TEMPORARY}(?:/[^/]+)?"),
     ("checkpoint", rf"checkpoints/blocks/(?:[0-9a-f]{{64}}|{_TEMPORARY})"),

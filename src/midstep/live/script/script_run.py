@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
     from midstep.live.script.step_window import StepWindow
+    from midstep.session.console_capture import ConsoleCapture
     from midstep.session.ranks import RankGroup
 
 
@@ -47,10 +48,11 @@ class ScriptRun:
 
     Args:
         command: the script, and the options of the run.
+        console: captures what the script prints; None if that is off.
     """
 
-    def __init__(self, command: ScriptCommand) -> None:
-        self._command = command
+    def __init__(self, command: ScriptCommand, console: ConsoleCapture | None) -> None:
+        self._command, self._console = command, console
         self.controller = DebugController()
         self.roots: dict[str, nn.Module] = {}
         """The modules that are trained, by their names in the script."""
@@ -159,6 +161,7 @@ class ScriptRun:
             save_dir=command.save_dir,
             command=command.for_people(),
             on_error="park" if command.parks else "raise",
+            console=self._console or False,
         )
 
     def _find(
