@@ -23,7 +23,7 @@ from midstep.facts.format.console_parts import list_parts
 from midstep.facts.read.console_text import as_printed, read_console
 from midstep.facts.write.console_writer import FIRST_BYTES, LAST_BYTES, PART_BYTES
 from midstep.session import Run
-from midstep.session.console_capture import ConsoleCapture
+from midstep.session.evidence.console_capture import ConsoleCapture
 
 
 @pytest.fixture

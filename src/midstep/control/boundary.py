@@ -372,6 +372,7 @@ class StepBoundary:
             self._weight_changes.end(is_parking=True)
             self._begin_park()
             state.notify()
+            state.call_park_listeners()
         self._answer_completed()
         with state.lock:
             is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader

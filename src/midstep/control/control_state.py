@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from midstep.control.breakpoints.breakpoints import Breakpoints
@@ -35,6 +36,19 @@ def _without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
     return tuple(item for item in items if item is not removed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Park:
+    """Why the training thread parks."""
+
+    cause: str
+    """`breakpoint`, `exception`, `hold`, or the command that led here: pause, step, run_until."""
+    who: str | None = None
+    """Who submitted that command."""
+    reason: str | None = None
+    breakpoint: Mapping[str, Any] | None = None
+    """The evidence of the hit."""
+
+
 class ControlState:
     """The state of a controller. Every change happens under `lock`, unless said otherwise."""
 
@@ -42,6 +56,8 @@ class ControlState:
     """How many samples the step in progress has; 0 if unknown."""
     end_listeners: tuple[Callable[[], None], ...] = ()
     """Called by the training thread when a step ends."""
+    park_listeners: tuple[Callable[[Park], None], ...] = ()
+    """Called by the training thread when it parks, once everything is captured."""
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self.clock = clock
@@ -123,6 +139,7 @@ class ControlState:
             or self.queue.waiting
             or self.gate.mode == "pause"
             or self.gate.target is not None
+            or self.captures.next_plan
         )
         # The last three are left over from an observed step: one more full boundary clears them.
         is_observed = bool(
@@ -186,6 +203,33 @@ class ControlState:
                 # As above.
                 log.exception("a listener raised at the end of a step and is off")
                 self.end_listeners = _without(self.end_listeners, listener)
+
+    def call_park_listeners(self) -> None:
+        """Call who keeps what this pause shows. On the training thread, without the lock."""
+        park = self._describe_park() if self.park_listeners else None
+        for listener in self.park_listeners if park is not None else ():
+            try:
+                listener(park)
+            except Exception:
+                # As above.
+                log.exception("a listener raised at a pause and is off")
+                self.park_listeners = _without(self.park_listeners, listener)
+
+    def _describe_park(self) -> Park:
+        evidence = self.breakpoint_evidence
+        if self.end is not None:
+            return Park(cause="exception", reason=self.reason)
+        if evidence is not None:
+            return Park(cause="breakpoint", who="breakpoint", breakpoint=evidence)
+        if self.active_hold is not None:
+            return Park(cause="hold", who="system", reason=self.active_hold[0])
+        # The command that led here is answered after this.
+        records = [*self.completed_commands][-1:]
+        command = records[0].command if records else None
+        return Park(
+            cause="pause" if command is None else command.name,
+            who=None if command is None else command.who,
+        )
 
     # -- sinks: called without the lock -----------------------------------------------------------
 
@@ -292,6 +336,21 @@ class Sinks:
         def remove() -> None:
             with state.lock:
                 state.step_listeners = _without(state.step_listeners, listener)
+
+        return remove
+
+    def on_park(self, listener: Callable[[Park], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when it parks; the result removes it.
+
+        Everything of the step is captured then. The listener must return at once.
+        """
+        state = self._state
+        with state.lock:
+            state.park_listeners = (*state.park_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.park_listeners = _without(state.park_listeners, listener)
 
         return remove
 

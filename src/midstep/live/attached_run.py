@@ -249,6 +249,7 @@ class AttachedRun:
             on_error=self._on_error,
             existing="refuse" if self._config.resume == "never" else "continue",
             console=self._config.console,
+            evidence=self._config.evidence,
         )
 
     def _record_environment(self, run: Run) -> None:

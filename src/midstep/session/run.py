@@ -23,7 +23,8 @@ from midstep.core.files.storage import make_folder, replace_json
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import open_missing_standard_streams, write_to_stderr
 from midstep.facts import FactsWriter, Lease, LoopProgress
-from midstep.session.console_capture import ConsoleCapture, is_console_on
+from midstep.session.evidence.console_capture import ConsoleCapture, is_console_on
+from midstep.session.evidence.stop_recorder import Layers, StopRecorder
 from midstep.session.late_parameters import is_uninitialized
 from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
@@ -89,6 +90,8 @@ class Run:
             attempt.
         console: keep what this process prints, in a file of the run directory; a capture that has
             begun before, or True or False. MIDSTEP_CONSOLE=off switches it off.
+        evidence: keep samples, and what hooks captured, of stops and of the end. If False, layers,
+            breakpoints and watches of stops are kept without them.
 
     >>> import tempfile
     >>> with Run(name="demo", save_dir=tempfile.mkdtemp()) as run:
@@ -115,6 +118,7 @@ class Run:
         on_error: OnError | None = None,
         existing: Existing = "refuse",
         console: bool | ConsoleCapture = True,
+        evidence: bool = True,
     ) -> None:
         keeps_console = is_console_on(bool(console))
         now = datetime.now(UTC)
@@ -141,6 +145,7 @@ class Run:
         """Keeps what this process prints; None if that is off."""
         if keeps_console:
             self.console = console if isinstance(console, ConsoleCapture) else ConsoleCapture()
+        self._keeps_samples = evidence
         self._hook_manager: HookManager | None = None
         self._process = os.getpid()
         open_missing_standard_streams()
@@ -171,6 +176,16 @@ class Run:
             self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._park_until_written
         )
         undo.callback(self.facts.close)
+        self.stops = StopRecorder(
+            self.dir,
+            self.controller,
+            self.facts,
+            console=self.console,
+            measure_layers=self._measure_layers,
+            attempt=self.attempt,
+            keeps_samples=self._keeps_samples,
+        )
+        undo.callback(self.stops.close)
         self.controller.sinks.add(self.facts)
         undo.callback(self.controller.sinks.remove, self.facts)
         self.controller.boundary.limit_park(park_limit)
@@ -285,6 +300,16 @@ class Run:
             manager.add(hook)
         return manager
 
+    def _measure_layers(self) -> Layers | None:
+        """The table of layers as it is now; None if the run knows no model."""
+        manager = self._hook_manager
+        if manager is None:
+            return None
+        from midstep.session.hooks.layer_norms import LayerNorms, norms_at_end
+
+        table = norms_at_end(manager.model)
+        return None if table is None else (LayerNorms.panel, table)
+
     def _close_hooks(self) -> None:
         manager, self._hook_manager = self._hook_manager, None
         if manager is not None:
@@ -321,6 +346,8 @@ class Run:
         self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
         if self.facts.fault is not None:
             self.unsaved = self.unsaved or f"the facts cannot be written: {self.facts.fault}"
+        else:
+            self.stops.keep_end(status, self.stop_reason)
 
     @property
     def exit_code(self) -> int | str:
@@ -347,6 +374,7 @@ class Run:
         # A dying loader worker must not interrupt the record of the failure, see sigchld_guard.
         with sigchld_ignored():
             reason = self._record_failure(error)
+            self.stops.keep_end("exception", reason)
         park = isinstance(error, Exception) and self._should_park()
         # Ctrl-C releases a parked run; the training then ends with its own error.
         with suppress(KeyboardInterrupt):

@@ -97,6 +97,7 @@ def open_run(config: SessionConfig, trainer: Trainer, controller: DebugControlle
         data_fingerprint=trainer.state.fingerprints.get("dataset"),
         existing="refuse" if config.resume == "never" else "continue",
         console=config.console,
+        evidence=config.evidence,
     )
 
 

@@ -22,6 +22,7 @@ from midstep.control.capture.subscriptions import (
     StepPlan,
     Subscriptions,
     join_plans,
+    merge_ranges,
 )
 from midstep.control.panels import Panel
 
@@ -54,6 +55,13 @@ class Captures:
         """The newest captures of batches, the newest first; at most one of them is whole."""
         self.held_batch: CapturedBatch | None = None
         """A reference to this step's batch; it is copied whole if the loop parks after the step."""
+        self.last_batch: CapturedBatch | None = None
+        """A reference to the batch of the last reported step, until its driver begins the next one:
+        what is kept when the run ends. Only of batches that the loop leaves unchanged."""
+        self.last_step: Any = None
+        """Finished steps at the end of the training, where that is known."""
+        self.next_plan: StepPlan = NOTHING
+        """What the step after the next boundary captures besides what is in view."""
         self._has_samples = False
         """Whether samples of this step's batch were copied."""
         self._waiting_readers = 0
@@ -113,6 +121,7 @@ class Captures:
             losses=losses,
             sample_ids=sample_ids,
         )
+        self.last_batch = captured if kept else None
         # What another call of this step has copied stays: the loop's own call says more.
         if not (kept and self._has_samples):
             self._hold(captured)
@@ -222,7 +231,22 @@ class Captures:
             self.plan = EVERYTHING
         else:
             self.plan = self.subscriptions.plan() if self.subscriptions.active else NOTHING
+        self.plan, self.next_plan = join_plans(self.plan, self.next_plan), NOTHING
         self._is_complete = self.plan.everything or self.plan.all_keys
+
+    def capture_next_step(self, *needs: Need) -> None:
+        """Capture samples or step data in the step that begins at the next boundary.
+
+        On the training thread. Nobody needs to look.
+        """
+        plan = StepPlan(
+            needs=needs,
+            keys=frozenset(each.data_key for each in needs if each.data_key is not None),
+            ranges=merge_ranges(each for each in needs if each.kind == "batch"),
+        )
+        with self._state.lock:
+            self.next_plan = join_plans(self.next_plan, plan)
+            self._state.refresh_flags()
 
     def extend_plan(self, plan: StepPlan) -> None:
         """Capture this too in the step in progress. Called under the lock, from any thread."""
@@ -233,9 +257,15 @@ class Captures:
 
         Called under the lock, with the other changes of a move to another step.
         """
-        self.held_batch, self._has_samples = None, False
+        self.held_batch = self.last_batch = None
+        self._has_samples = False
         self.recent = tuple(each for each in self.recent if each.step < step)
         self.data.forget_after(step)
+
+    def newest_batch(self) -> CapturedBatch | CapturedSamples | None:
+        """The batch of the step that raised, or of the last step, by reference; else a capture."""
+        held = self.held_batch or self.last_batch
+        return held if held is not None else next(iter(self.recent), None)
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or copied whole."""

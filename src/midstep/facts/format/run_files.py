@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from midstep.core.files.storage import TEMPORARY_SUFFIX
-from midstep.facts.format import console_parts
+from midstep.facts.format import console_parts, stop_files
 
 FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
 DEEPEST = 16
@@ -40,6 +40,8 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("checkpoint", r"best_val|last|model"),
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
     ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
+    ("artifact", stop_files.NAMES),
+    ("artifact", rf"artifacts/evidence/{_TEMPORARY}"),
     ("artifact", r"artifacts/(?:git-diff(?:\.\d+)?\.patch|packages(?:\.\d+)?\.txt)"),
 )
 _ORIGINAL_WEIGHTS = re.compile(r"(?:checkpoints/)?(?:model|best_val|last)\.pt")
@@ -54,7 +56,7 @@ _KIND_OF_FOLDER: dict[str, FileKind] = {
 }
 OWN_FOLDERS = re.compile(
     rf"facts|facts/quarantine|\.hydra|checkpoints|{_CHECKPOINT}|checkpoints/{_TEMPORARY}"
-    r"|checkpoints/blocks|figures|artifacts"
+    r"|checkpoints/blocks|figures|artifacts|artifacts/evidence"
 )
 
 

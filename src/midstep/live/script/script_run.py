@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
     from midstep.live.script.step_window import StepWindow
-    from midstep.session.console_capture import ConsoleCapture
+    from midstep.session.evidence.console_capture import ConsoleCapture
     from midstep.session.ranks import RankGroup
 
 
@@ -162,6 +162,7 @@ class ScriptRun:
             command=command.for_people(),
             on_error="park" if command.parks else "raise",
             console=self._console or False,
+            evidence=command.keeps_evidence,
         )
 
     def _find(
@@ -266,6 +267,7 @@ class ScriptRun:
 
     def step_begins(self) -> None:
         """The next step begins."""
+        self.controller.captures.last_batch = None
         self._metrics.step_begins()
 
     def report(self, window: StepWindow) -> None:

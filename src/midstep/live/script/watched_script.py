@@ -15,7 +15,7 @@ from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, take_scalars
 from midstep.live.script.patches.replaced import Patches
 from midstep.live.script.patches.script_settings import SETTING_SOURCES, ScriptSettings
-from midstep.session.console_capture import ConsoleCapture, is_console_on
+from midstep.session.evidence.console_capture import ConsoleCapture, is_console_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,6 @@ import numpy as np
 
 from midstep.control.capture.captured_data import CapturedBatch, ShownSamples
 from midstep.server.array_json import all_finite, as_array, is_tensor, numbers, shape_of
-from midstep.server.problems import Refusal
 from midstep.server.step_views.batch_picture import make_grid, small_png, value_range
 
 MAX_SHOWN = 512
@@ -111,7 +110,7 @@ def find_sample(batch: CapturedBatch, index: int) -> Any:
     """
     layout = batch.layout
     if index >= layout.count:
-        raise Refusal(
+        raise _refusal(
             404,
             "no_sample",
             f"The batch has {layout.count:,} samples; there is no sample {index:,}.",
@@ -123,8 +122,15 @@ def find_sample(batch: CapturedBatch, index: int) -> Any:
         sample = tensor[index]
         as_array(sample)
     except (TypeError, RuntimeError) as error:
-        raise Refusal(422, "no_tensor", f"This sample cannot be read: {error}.") from error
+        raise _refusal(422, "no_tensor", f"This sample cannot be read: {error}.") from error
     return sample
+
+
+def _refusal(status: int, error: str, message: str) -> Exception:
+    # Imported late: a training that keeps its batches encodes them without FastAPI.
+    from midstep.server.problems import Refusal
+
+    return Refusal(status, error, message)
 
 
 def _listed(values: Any) -> list[Any] | None:

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from midstep.control import CapturedBatch
 from midstep.control.capture.captured_data import CapturedSamples
-from midstep.control.panels import Panel, panel_problem
 from midstep.server.dependencies import Format, RunDependency
 from midstep.server.problems import Refusal
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
@@ -24,6 +23,7 @@ from midstep.server.step_views.batch_picture import make_grid, sample_png
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
+    hint_fields,
     tensors_within,
 )
 from midstep.server.step_views.step_schemas import (
@@ -216,7 +216,7 @@ def step_data(
         notes = (encoded["note"], _why_earlier(step, paused_at))
         encoded["note"] = "; ".join(note for note in notes if note is not None)
     return StrictJsonResponse(
-        {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}
+        {"key": key, "step": step, **encoded, **hint_fields(shown.panels.get(key), value, encoded)}
     )
 
 
@@ -225,22 +225,6 @@ def _why_earlier(step: int, paused_at: int) -> str:
         f"this is step {step:,}, the last one captured before the run was paused after step "
         f"{paused_at:,}; make one step to see its data"
     )
-
-
-def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
-    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is no error."""
-    if panel is None:
-        return {"panel": None, "fits": True}
-    try:
-        reason = panel_problem(panel, value)
-    except Exception as error:  # noqa: BLE001 - the data may be an object of the user's code
-        reason = f"the panel could not be checked: {type(error).__name__}"
-    notes = [note for note in (encoded["note"], reason) if note is not None]
-    return {
-        "panel": panel.describe(),
-        "fits": reason is None,
-        "note": "; ".join(notes) or None,
-    }
 
 
 def _step_tensors(key: str, value: Any, step: int) -> Response:

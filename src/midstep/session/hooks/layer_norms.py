@@ -83,6 +83,23 @@ class LayerNorms(Hook):
         return DeferredColumns(tensor_norms.norm_columns, names=names, norms=norms)
 
 
+def norms_at_end(model: nn.Module) -> dict[str, object] | None:
+    """The table of layers outside a step: no updates, and only gradients that are still there.
+
+    None for a model with tensors that are spread over processes: each would wait for the others.
+    """
+    import torch
+
+    named = list(model.named_parameters())
+    if any(type(value.data) is not torch.Tensor for _, value in named):
+        return None
+    measured = tensor_norms.ParameterNorms(named, updates=False)
+    norms = measured.measure()
+    with torch.no_grad():  # a gradient of zero was cleared, and is not that of the last step
+        norms[1][norms[1] == 0] = torch.nan
+    return tensor_norms.norm_columns(measured.names, norms)
+
+
 class LayerNormSeries(LayerNorms):
     """A chart: one of the norms of each parameter over the steps.
 
