@@ -206,8 +206,10 @@ class ControlState:
 
     def call_park_listeners(self) -> None:
         """Call who keeps what this pause shows. On the training thread, without the lock."""
-        park = self._describe_park() if self.park_listeners else None
-        for listener in self.park_listeners if park is not None else ():
+        if not self.park_listeners:
+            return
+        park = self._describe_park()
+        for listener in self.park_listeners:
             try:
                 listener(park)
             except Exception:

@@ -29,7 +29,7 @@ from midstep.server.problems import ERROR_RESPONSES, add_handlers
 from midstep.server.recipes import recipe_routes
 from midstep.server.recipes.launcher import Launcher
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs import run_file_routes, run_routes
+from midstep.server.runs import evidence_routes, run_file_routes, run_routes
 from midstep.server.runs.run_catalog import Catalog, LiveCatalog, RootCatalog
 from midstep.server.runs.run_table import RunTable
 from midstep.server.schema_base import Health
@@ -102,6 +102,7 @@ def create_app(
     for router in (
         run_routes.router,
         run_file_routes.router,
+        evidence_routes.router,
         recipe_routes.router,
         sweep_routes.router,
         command_routes.log_router,

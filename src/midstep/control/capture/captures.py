@@ -262,10 +262,18 @@ class Captures:
         self.recent = tuple(each for each in self.recent if each.step < step)
         self.data.forget_after(step)
 
-    def newest_batch(self) -> CapturedBatch | CapturedSamples | None:
-        """The batch of the step that raised, or of the last step, by reference; else a capture."""
+    def newest_batch(self) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
+        """What is known of the newest batch: its samples, and the whole batch.
+
+        The samples are a copy where one of that step was captured, which then has more than the
+        batch alone. The whole batch may be a reference: of the step that raised, or the last one.
+        """
         held = self.held_batch or self.last_batch
-        return held if held is not None else next(iter(self.recent), None)
+        copies = [each for each in self.recent if held is None or each.step == held.step]
+        copies.sort(key=lambda each: (-each.step, not isinstance(each, CapturedBatch)))
+        samples = copies[0] if copies else held
+        whole = samples if isinstance(samples, CapturedBatch) else held
+        return samples, whole
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or copied whole."""

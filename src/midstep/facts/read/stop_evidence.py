@@ -43,8 +43,8 @@ class KeptStop:
     name: StopName
     run_dir: Path
     manifest: Mapping[str, Any]
-    bytes: int
-    """Size of its file."""
+    size: int
+    """Bytes of its file."""
     parts: frozenset[str] = field(default=frozenset())
 
     @property
@@ -99,7 +99,7 @@ def read_stop(run_dir: Path, name: StopName) -> KeptStop | None:
         return None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
-    return KeptStop(name=name, run_dir=run_dir, manifest=manifest, bytes=size, parts=parts)
+    return KeptStop(name=name, run_dir=run_dir, manifest=manifest, size=size, parts=parts)
 
 
 def _open(file: BinaryIO) -> zipfile.ZipFile:

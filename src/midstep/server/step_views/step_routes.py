@@ -20,6 +20,13 @@ from midstep.server.step_views.batch_json import (
     find_sample,
 )
 from midstep.server.step_views.batch_picture import make_grid, sample_png
+from midstep.server.step_views.kept_answers import (
+    StopId,
+    kept_batch,
+    kept_entry,
+    kept_picture,
+    kept_sample,
+)
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
@@ -62,6 +69,7 @@ def batch(
     count: Count = 64,
     inline: Annotated[bool, Query(description="Put a small picture into the JSON.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
+    stop: StopId = None,
     known: Known = None,
 ) -> Response:
     """The last captured batch without its picture; as safetensors all of it, at full resolution.
@@ -69,6 +77,9 @@ def batch(
     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
     step in progress, at most 2 s.
     """
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_batch(kept, format)
     if format == "safetensors":
         return _batch_tensors(_whole_batch(run))
     captured = _captured(run, first, count)
@@ -82,9 +93,17 @@ def batch(
 
 @router.get("/batch/picture", response_class=Response, responses=_PICTURE)
 def batch_picture(
-    run: RunDependency, first: First = 0, count: Count = 64, etag: Etag = None, known: Known = None
+    run: RunDependency,
+    first: First = 0,
+    count: Count = 64,
+    etag: Etag = None,
+    stop: StopId = None,
+    known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_picture(kept)
     captured = _captured(run, first, count, etag)
     if _is_known(known, captured.etag):
         return _not_modified(captured.etag)
@@ -110,8 +129,12 @@ def batch_sample(
     format: Annotated[  # noqa: A002 - the name on the wire
         str, Query(pattern="^(json|png|safetensors)$", description="json, png or safetensors")
     ] = "json",
+    stop: StopId = None,
 ) -> Response:
     """One sample at full resolution. The whole batch is leased for 5 s."""
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_sample(kept, index, format)
     captured = _whole_batch(run)
     if format == "json":
         return StrictJsonResponse(
@@ -151,7 +174,8 @@ def _whole_batch(run: RunView) -> CapturedBatch:
 
 def _no_batch(run: RunView) -> Refusal:
     if not run.is_live:
-        return Refusal(404, "no_batch", "The run has ended; its last batch was not kept.")
+        message = "The run has ended, and none of its batches was kept. A pause keeps one."
+        return Refusal(404, "no_batch", message)
     return Refusal(
         404,
         "no_batch",
@@ -197,8 +221,12 @@ def step_data(
     key: str,
     full: Annotated[bool, Query(description="Send large tensors too, not only a summary.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
+    stop: StopId = None,
 ) -> Response:
     """One entry of the step data."""
+    kept = run.kept(stop)
+    if kept is not None and (stop is not None or key in kept.entries):
+        return kept_entry(kept, key, format)
     shown = run.step_data(key)
     if key not in shown.values:
         raise Refusal(

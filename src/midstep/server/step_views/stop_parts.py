@@ -81,10 +81,8 @@ def _shown(
     return answer, make_grid(shown.values, stride=layout.stride, **geometry).png()
 
 
-def sample_parts(captured: CapturedBatch | CapturedSamples, etag: str) -> Iterator[Part]:
+def sample_parts(captured: CapturedBatch, etag: str) -> Iterator[Part]:
     """Samples at full resolution, those with the largest loss first, as many as there is room."""
-    if not isinstance(captured, CapturedBatch):
-        return
     whole, left = captured.arrived(), MOST_SAMPLE_BYTES
     for index in _by_loss(whole, min(MOST_SAMPLES, whole.layout.count)):
         # The pixels are in the picture.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from midstep.control.capture.captured_data import CapturedBatch, StepData, resolve
 from midstep.control.capture.subscriptions import LAYERS_KEY, Need
@@ -50,6 +50,7 @@ NO_BATCH = "no batch was in view, and the loop reports none that it leaves uncha
 OF_STATE = ("total_steps", "epoch", "total_epochs", "loss", "lr")
 
 log = logging.getLogger("midstep.session")
+Batch = TypeVar("Batch", bound="CapturedBatch | CapturedSamples | None")
 Layers = tuple["Panel", Mapping[str, Any]]
 
 
@@ -60,6 +61,8 @@ class Stop:
     name: StopName
     manifest: Mapping[str, Any]
     batch: CapturedBatch | CapturedSamples | None
+    whole: CapturedBatch | None
+    """The whole batch of these samples, where it is still there."""
     data: StepData
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -164,8 +167,8 @@ class StopRecorder:
             **{field: state[field] for field in OF_STATE},
             "breakpoints": [each.describe() for each in control.list_breakpoints()],
         }
-        batch = control.captures.newest_batch()
-        return Stop(name=name, manifest=manifest, batch=batch, data=data)
+        batch, whole = control.captures.newest_batch()
+        return Stop(name=name, manifest=manifest, batch=batch, whole=whole, data=data)
 
     # -- handing over -----------------------------------------------------------------------------
 
@@ -230,12 +233,15 @@ class StopRecorder:
         keys = [key for key in data.values if self._keeps_samples or key == LAYERS_KEY]
         keys.sort(key=lambda key: key != LAYERS_KEY)  # first, in case not all of it fits
         problems: dict[str, str] = {}
-        batch = self._batch_of(stop, problems)
+        batch, whole = _resolved(stop.batch), _resolved(stop.whole)
+        if batch is None or not self._keeps_samples:
+            batch = whole = None
+            problems["batch"] = NO_BATCH if self._keeps_samples else SAMPLES_OFF
         watches = self._controller.watches
         source, others = watches.source, dict(watches.watched_by_source())
         manifest = {
             **stop.manifest,
-            "step_data": [{"key": key, "step": data.step_of(key)} for key in keys],
+            "step_data": [_entry(data, key) for key in keys],
             "batch_step": None if batch is None else batch.step,
             "watches": {
                 "source": source,
@@ -244,7 +250,7 @@ class StopRecorder:
             },
             "not_kept": problems,
         }
-        parts = self._parts(stop, batch, data, keys, problems)
+        parts = self._parts(stop, (batch, whole), data, keys, problems)
         size = self._writer.write(stop.name, manifest, parts)
         if stop.name.is_end:  # the last fact of a run stays that of its end
             return
@@ -257,18 +263,6 @@ class StopRecorder:
             cause=stop.manifest["cause"],
             bytes=size,
         )
-
-    def _batch_of(
-        self, stop: Stop, problems: dict[str, str]
-    ) -> CapturedBatch | CapturedSamples | None:
-        """The batch to keep. One that was held by reference is taken out of its function first."""
-        batch = stop.batch
-        if batch is None or not self._keeps_samples:
-            problems["batch"] = NO_BATCH if self._keeps_samples else SAMPLES_OFF
-            return None
-        if isinstance(batch, CapturedBatch) and not batch.etag:
-            return replace(batch, batch=resolve(batch.batch), labels=resolve(batch.labels))
-        return batch
 
     def _with_layers(self, stop: Stop) -> StepData:
         """The step data; at the end with a table of layers, if the last step has none."""
@@ -293,13 +287,14 @@ class StopRecorder:
     def _parts(
         self,
         stop: Stop,
-        batch: CapturedBatch | CapturedSamples | None,
+        batches: tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None],
         data: StepData,
         keys: list[str],
         problems: dict[str, str],
     ) -> Iterator[Part]:
         """The parts of the file, by importance."""
         encoder: Any = import_module(ENCODER)
+        batch, whole = batches
         etag = f"{stop.name.id}.{self._attempt}.kept"
         if batch is not None:
             yield from _safely(encoder.batch_parts(batch, etag), "batch", problems)
@@ -308,8 +303,8 @@ class StopRecorder:
         yield from self._watched_rows(stop)
         others = encoder.step_data_parts(data, keys[1:], first=1)
         yield from _safely(others, "step data", problems)
-        if batch is not None:
-            yield from _safely(encoder.sample_parts(batch, etag), "samples", problems)
+        if whole is not None:
+            yield from _safely(encoder.sample_parts(whole, etag), "samples", problems)
 
     def _console_part(self) -> Iterator[Part]:
         if self._console is None or self._console.end is None:
@@ -328,6 +323,23 @@ class StopRecorder:
         rows = self._controller.watches.export(points=MOST_POINTS, in_all=MOST_POINTS_IN_ALL)
         if rows["trajectories"] or rows["others"]:
             yield "trajectories.json", strict_json.dumps(rows).encode()
+
+
+def _resolved(batch: Batch) -> Batch:
+    """A batch that was held by reference, with what its functions return."""
+    if isinstance(batch, CapturedBatch) and not batch.etag:
+        held = replace(batch, batch=resolve(batch.batch), labels=resolve(batch.labels))
+        return cast("Batch", held)
+    return batch
+
+
+def _entry(data: StepData, key: str) -> dict[str, Any]:
+    panel = data.panels.get(key)
+    return {
+        "key": key,
+        "step": data.step_of(key),
+        "panel": None if panel is None else panel.kind,
+    }
 
 
 def _safely(parts: Iterable[Part], what: str, problems: dict[str, str]) -> Iterator[Part]:

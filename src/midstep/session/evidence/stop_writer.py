@@ -63,7 +63,7 @@ class StopWriter:
         if self._folder.is_dir() and not self._folder.is_symlink():
             remove_temporaries(self._folder)
             for stop in read_stops(run_dir):
-                self._note(stop.name, str(stop.manifest.get("cause")), stop.bytes)
+                self._note(stop.name, str(stop.manifest.get("cause")), stop.size)
 
     def write(self, name: StopName, manifest: Mapping[str, Any], parts: Iterable[Part]) -> int:
         """Write a stop atomically; returns the size of its file.
