@@ -1,5 +1,5 @@
 /** Pictures of samples: many tiles in one image, decoded off the main thread. */
-import { ApiError, type Reader, runPath } from "./client";
+import { ApiError, ofStop, type Reader, runPath } from "./client";
 import type { BatchOut, GridOut } from "./types";
 
 /** The tiles of samples `first` to `first + count`. */
@@ -64,12 +64,12 @@ const OTHER_STEP = 409;
 export async function readBatch(
   reader: Reader,
   runId: string,
-  { first, count }: BatchRange,
+  { first, count, stop = null }: BatchRange & { stop?: string | null },
   etag: string | null,
   signal: AbortSignal,
 ): Promise<ShownBatch> {
   const path = runPath(runId, "/debug/batch");
-  const range = `first=${first}&count=${count}`;
+  const range = `first=${first}&count=${count}${ofStop(stop)}`;
   const picture = async (name: string): Promise<ArrayBuffer | null> => {
     try {
       return await reader.bytes(`${path}/picture?${range}&etag=${encodeURIComponent(name)}`, signal);

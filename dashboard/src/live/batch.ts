@@ -1,10 +1,11 @@
 /** The samples of the last captured batch, and one of them at full resolution. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { type ApiError, api, runPath } from "@/api/client";
+import { type ApiError, api, ofStop, runPath } from "@/api/client";
 import { type BatchRange, readBatch, type ShownBatch } from "@/api/tiles";
 import type { SampleOut } from "@/api/types";
 import { type Capture, useCapture } from "./captures";
+import { useKeptStop } from "./keptStop";
 import { useRun } from "./store";
 
 /** Samples `first` to `first + count` of the newest batch. */
@@ -12,7 +13,8 @@ export function useBatch({ first, count }: BatchRange): Capture<ShownBatch> {
   return useCapture({
     spec: { kind: "batch", first, count },
     moment: ({ has_batch, timeline, batch_step }) => (has_batch ? `${timeline} ${batch_step}` : null),
-    load: ({ reader, runId, etag, signal }) => readBatch(reader, runId, { first, count }, etag, signal),
+    load: ({ reader, runId, etag, stop, signal }) =>
+      readBatch(reader, runId, { first, count, stop }, etag, signal),
   });
 }
 
@@ -29,10 +31,11 @@ const SAMPLES = "sample";
 /** A sample of the batch of `step` at full resolution; nothing is requested while `index` is null. */
 export function useSample(step: number, index: number | null) {
   const runId = useRun((run) => run.runId);
+  const stop = useKeptStop();
   const queries = useQueryClient();
   const query = useQuery<FullSample, ApiError>({
-    queryKey: [SAMPLES, runId, step, index],
-    queryFn: ({ signal }) => readSample(runId ?? "", index ?? 0, signal),
+    queryKey: [SAMPLES, runId, step, index, stop],
+    queryFn: ({ signal }) => readSample(runId ?? "", index ?? 0, stop, signal),
     enabled: runId !== null && index !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -48,8 +51,13 @@ export function useSample(step: number, index: number | null) {
   return query;
 }
 
-async function readSample(runId: string, index: number, signal: AbortSignal): Promise<FullSample> {
-  const path = runPath(runId, `/debug/batch/sample?index=${index}`);
+async function readSample(
+  runId: string,
+  index: number,
+  stop: string | null,
+  signal: AbortSignal,
+): Promise<FullSample> {
+  const path = runPath(runId, `/debug/batch/sample?index=${index}${ofStop(stop)}`);
   const sample = await api.get<"/runs/{run_id}/debug/batch/sample">(path, signal);
   const isImage = sample.width !== null && sample.height !== null;
   return { sample, picture: isImage ? await api.blob(`${path}&format=png`, signal) : null };

@@ -11,6 +11,7 @@ import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
+import { hasEnded } from "@/live/commandAvailability";
 import { useRunId, useRunState, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
@@ -19,6 +20,7 @@ import { LivePill } from "./LivePill";
 
 const LossPanel = lazy(() => import("@/features/scalars/LossPanel"));
 const ChartsTab = lazy(() => import("@/features/scalars/ChartsTab"));
+const EndedTab = lazy(() => import("./EndedTab"));
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
 const StepDataPanel = lazy(async () => ({
   default: (await import("@/features/panels/StepDataPanel")).StepDataPanel,
@@ -113,6 +115,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   // What has focus matters only when a breakpoint is made of it, so it redraws nothing.
   const focus = useRef<Focus>({ sample: null, point: null });
   const [large, setLarge] = useUrlChoice("large", ["none", "loss"]);
+  const ended = useRunState(hasEnded) ?? false;
   const lossLarge = large === "loss";
   const focusSample = useCallback((sample: number | null) => {
     focus.current = { ...focus.current, sample };
@@ -130,22 +133,37 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
       />
     </PanelSlot>
   );
+  const batch = (
+    <LivePanelSlot title="Batch">
+      <BatchPanel
+        pointedOut={pointedOut}
+        onFocusSample={focusSample}
+        onBreak={(id) => void breakOn(id)}
+        onInfluence={onPanels}
+        stale={stale}
+      />
+    </LivePanelSlot>
+  );
+  const stepData = (
+    <LivePanelSlot title="Step data">
+      <StepDataPanel stale={stale} />
+    </LivePanelSlot>
+  );
   if (lossLarge) return <PanelArea tab="step">{loss}</PanelArea>;
+  if (ended) {
+    return (
+      <Suspense fallback={<PanelArea tab="step">{null}</PanelArea>}>
+        <EndedTab {...{ batch, loss, stepData, stale }} />
+      </Suspense>
+    );
+  }
   return (
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
         <div
           className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
         >
-          <LivePanelSlot title="Batch">
-            <BatchPanel
-              pointedOut={pointedOut}
-              onFocusSample={focusSample}
-              onBreak={(id) => void breakOn(id)}
-              onInfluence={onPanels}
-              stale={stale}
-            />
-          </LivePanelSlot>
+          {batch}
           <div
             className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
           >
@@ -159,9 +177,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
-          <LivePanelSlot title="Step data">
-            <StepDataPanel stale={stale} />
-          </LivePanelSlot>
+          {stepData}
         </div>
       </div>
     </PanelArea>

@@ -1,8 +1,10 @@
+import { lazy, Suspense } from "react";
 import { useConnection, useRunState } from "@/live/hooks";
 import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
 import { statusPillOf } from "./statusPill";
 
+const EndedPill = lazy(() => import("./EndedPill"));
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 
 /** The right side of the tab row: why the run is paused, ended or does not answer. */
@@ -10,6 +12,13 @@ export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly numb
   const state = useRunState();
   const connection = useConnection();
   const reason = statusPillOf(state, connection);
+  if (reason === "ended") {
+    return (
+      <Suspense fallback={null}>
+        <EndedPill />
+      </Suspense>
+    );
+  }
   if (reason === null) return null;
   const { tone, icon, title, text, samples, explanation } = reason;
   const show = { label: "Show samples", run: () => onShowSamples(samples) };

@@ -48,6 +48,8 @@ class StopOut(Out):
     """Index of the batch that was kept; null if none was."""
     samples: int | None
     """How many of its samples were kept."""
+    of_samples: int | None
+    """How many it had."""
     step_data: list[str]
     """Keys of the step data that was kept."""
     not_kept: dict[str, str]

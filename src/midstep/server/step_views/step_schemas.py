@@ -148,8 +148,6 @@ class BatchOut(Out):
     """Names the capture, as the header does; the picture of the same capture has the same."""
     nonfinite: int
     """Values in the tiles or rows that are not finite."""
-    left_out: int = 0
-    """Samples of the batch that were not kept with a stop; `count` is without them."""
 
 
 class SampleOut(Out):

@@ -57,7 +57,8 @@ def batch_parts(captured: CapturedBatch | CapturedSamples, etag: str) -> Iterato
         if picture is None or len(picture) <= MOST_PICTURE_BYTES or count <= LEAST_SAMPLES:
             break
         count //= 2
-    answer |= {"count": count, "left_out": answer["count"] - count, "etag": etag, "png": None}
+    # Only those samples can be shown that are kept; the shape has all of them.
+    answer |= {"count": count, "etag": etag, "png": None}
     yield BATCH, _json(answer)
     if picture is not None:
         yield PICTURE, picture

@@ -243,6 +243,7 @@ class StopRecorder:
             **stop.manifest,
             "step_data": [_entry(data, key) for key in keys],
             "batch_step": None if batch is None else batch.step,
+            "batch_samples": None if batch is None else batch.layout.count,
             "watches": {
                 "source": source,
                 "feature_ids": others.pop(source or "", []),
