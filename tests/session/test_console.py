@@ -1,4 +1,4 @@
-"""What a run prints is kept: nothing of the streams changes, nothing of the user's prints either."""
+"""What a run prints is kept, and nothing changes for the streams and for who prints."""
 
 from __future__ import annotations
 
@@ -139,7 +139,11 @@ def test_of_overwritten_lines_the_last_state_is_kept(run):
 
 @pytest.mark.parametrize("pieces", [1, 3, 50])
 def test_tokens_are_masked_however_they_are_printed(run, pieces):
-    text = "see http://h/#token=" + "s3cret-Abc" * 4 + " and \x1b[1m#token\x1b[0m=\x1b[31mother\x1b[0m\n"
+    text = (
+        "see http://h/#token="
+        + "s3cret-Abc" * 4
+        + " and \x1b[1m#token\x1b[0m=\x1b[31mother\x1b[0m\n"
+    )
     size = max(1, len(text) // pieces)
     for at in range(0, len(text), size):
         sys.stdout.write(text[at : at + size])
@@ -184,7 +188,7 @@ def test_nothing_of_a_forked_child_is_captured(run):
 
 
 def test_a_flood_is_bounded_on_disk_and_in_memory(tmp_path, monkeypatch):
-    with open(os.devnull, "w") as nowhere:
+    with Path(os.devnull).open("w") as nowhere:
         monkeypatch.setattr(sys, "stdout", nowhere)
         with Run(name="a", save_dir=tmp_path) as run:
             print("first line")
@@ -273,9 +277,15 @@ def test_the_end_of_the_interpreter_writes_what_was_printed(tmp_path):
 
 
 def test_the_traceback_of_an_error_ends_the_console(tmp_path):
-    with pytest.raises(ZeroDivisionError), Run(name="a", save_dir=tmp_path) as run:
-        print("before")
-        _ = 1 / 0
-    text = read_console(Path(run.dir), after=0).text
+    run = Run(name="a", save_dir=tmp_path)
+
+    def train():
+        with run:
+            sys.stderr.write("before")  # as a progress bar leaves it
+            raise ValueError("bad batch")
+
+    with pytest.raises(ValueError, match="bad batch"):
+        train()
+    text = read_console(run.dir, after=0).text
     assert text.startswith("before\nTraceback (most recent call last):\n")
-    assert text.endswith("ZeroDivisionError: division by zero\n")
+    assert text.endswith("ValueError: bad batch\n")

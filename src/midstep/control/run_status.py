@@ -88,7 +88,8 @@ class RunStatus:
         # A new dict, so that readers without the lock see either all of the old or all of the new.
         with self._state.lock:
             self._state.described_fields = {**self._state.described_fields, **fields}
-            self._state.captures.last_step = self._state.described_fields.get("total_steps")
+            if "total_steps" in fields:
+                self._state.captures.last_step = fields["total_steps"]
 
     def begin_phase(self, name: str, expect_s: float | None = None) -> dict[str, Any]:
         """Show long work between two steps under its name; returns the fields to describe after it.

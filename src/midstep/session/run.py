@@ -305,10 +305,9 @@ class Run:
         manager = self._hook_manager
         if manager is None:
             return None
-        from midstep.session.hooks.layer_norms import LayerNorms, norms_at_end
+        from midstep.session.hooks.layer_norms import norms_at_end
 
-        table = norms_at_end(manager.model)
-        return None if table is None else (LayerNorms.panel, table)
+        return norms_at_end(manager.model)
 
     def _close_hooks(self) -> None:
         manager, self._hook_manager = self._hook_manager, None

@@ -77,7 +77,7 @@ export default function KeptConsole({ runId, run, large, onLarge }: KeptConsoleP
           className="min-w-0 flex-1 truncate text-t3"
           title={data?.of === "python" ? NOT_CAPTURED : undefined}
         >
-          {data?.of === "python" && NOT_CAPTURED}
+          {data?.of === "python" && "Python output only"}
         </span>
         <Button look="ghost" small onClick={() => void copy(shown)}>
           Copy
@@ -87,7 +87,7 @@ export default function KeptConsole({ runId, run, large, onLarge }: KeptConsoleP
   );
 }
 
-const NOT_CAPTURED = "Without what C code and subprocesses print";
+const NOT_CAPTURED = "What C code and subprocesses print is not captured.";
 
 function Fact({ label, value }: { label: string; value: string }) {
   return (

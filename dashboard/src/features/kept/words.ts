@@ -1,7 +1,7 @@
 /** Stops, checkpoints and printed lines of an ended run, in words. */
 import { fromWire, type KeptEvidence, type RunRow, type StateOut, type Stop } from "@/api/types";
 import { asPrinted } from "@/lib/consoleText";
-import { formatAge, formatBytes, formatCount, formatValue, plural } from "@/lib/format";
+import { formatAge, formatBytes, formatCount, formatDuration, formatValue, plural } from "@/lib/format";
 
 const CAUSES: Record<Stop["cause"], string> = {
   breakpoint: "breakpoint",
@@ -26,7 +26,10 @@ export function causeText({ cause, who, breakpoint, attempt }: Stop): string {
 
 /** What was measured, or how long the run was paused: "z 4.6", "reached", "3 m". */
 export function measureText({ cause, breakpoint, lasted_s }: Stop): string {
-  if (cause !== "breakpoint" || breakpoint === null) return lasted_s === null ? "" : formatAge(lasted_s);
+  if (cause !== "breakpoint" || breakpoint === null) {
+    if (lasted_s === null) return "";
+    return lasted_s < 60 ? formatDuration(lasted_s) : formatAge(lasted_s);
+  }
   const value = fromWire(breakpoint.value);
   if (value === null || /^(step|every)\b/.test(breakpoint.condition)) return "reached";
   return breakpoint.condition.includes("z-score") ? `z ${value.toFixed(1)}` : formatValue(value, 3);
@@ -115,12 +118,11 @@ function ageText(seconds: number): string {
   return age === "now" ? "now" : `${age} ago`;
 }
 
-function keptThings({ end, stops, shown, console_bytes }: KeptEvidence): string[] {
-  const last = end ?? stops.find(({ id }) => id === shown) ?? null;
+function keptThings({ end, stops, console_bytes }: KeptEvidence): string[] {
   const here = stops.filter(({ kept }) => kept).length;
   const things: string[] = [];
-  if (last !== null && last.batch_step !== null) things.push("last batch");
-  if (last?.step_data.includes("layers")) things.push("layers");
+  if (end !== null && end.batch_step !== null) things.push("last batch");
+  if (end?.step_data.includes("layers")) things.push("layers");
   if (here > 0) things.push(plural(here, "stop"));
   if (console_bytes > 0) things.push("console");
   return things;

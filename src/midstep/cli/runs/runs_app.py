@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from midstep.cli.runs.draw_figures import figures
-from midstep.cli.runs.print_console import console
 from midstep.cli.runs.export_run import export
 from midstep.cli.runs.list_runs import list_runs, show
+from midstep.cli.runs.print_console import console
 from midstep.cli.runs.remove_runs import remove
 from midstep.cli.runs.start_runs import list_recipes, start, terminate
 from midstep.cli.runs.tail_run import tail

@@ -59,7 +59,7 @@ class Captures:
         """A reference to the batch of the last reported step, until its driver begins the next one:
         what is kept when the run ends. Only of batches that the loop leaves unchanged."""
         self.last_step: Any = None
-        """Finished steps at the end of the training, where that is known."""
+        """Finished steps at the end of the training, or else where it may end, if that is known."""
         self.next_plan: StepPlan = NOTHING
         """What the step after the next boundary captures besides what is in view."""
         self._has_samples = False

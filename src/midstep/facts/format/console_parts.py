@@ -69,7 +69,8 @@ def list_parts(run_dir: Path) -> list[ConsolePart]:
     """The files of what was printed, in order. Links are left out."""
     try:
         with open_folder(run_dir) as folder:
-            parts = [_part(folder, name) for name in os.listdir(folder) if name.startswith(FIRST)]
+            names = [name for name in os.listdir(folder) if name.startswith(FIRST)]  # noqa: PTH208 - of an opened folder
+            parts = [_part(folder, name) for name in names]
     except OSError:
         return []
     return sorted(part for part in parts if part is not None)[-MOST_PARTS:]

@@ -66,7 +66,7 @@ def list_stops(run_dir: Path) -> list[StopName]:
     """The stops that have a file, by timeline and step."""
     try:
         with open_folder(run_dir) as root, open_subfolder(root, FOLDER) as folder:
-            files = os.listdir(folder)
+            files = os.listdir(folder)  # noqa: PTH208 - of an opened folder
     except OSError:  # there is none, or a link in its place
         return []
     names = (StopName.of(name.removesuffix(".zip")) for name in files if name.endswith(".zip"))

@@ -63,6 +63,11 @@ class OpenLine:
             done += self._cut()
         return done
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is text without an end of line."""
+        return bool(self._text or self._written)
+
     def commit(self) -> str:
         """What of the open line is not in the file yet: a reader then sees it too."""
         shown = mask_tokens(_left(self._text))
@@ -123,6 +128,11 @@ class ConsoleWriter:
     def commit_line(self) -> None:
         """Write what there is of the line in progress."""
         self._append(self._line.commit())
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether the last line has no end yet."""
+        return self._line.is_open
 
     def skip(self, characters: int, lines: int) -> None:
         """Leave out text that came faster than it could be written."""

@@ -84,8 +84,8 @@ class KeptStep:
     def breakpoints(self) -> list[KeptBreakpoint]:
         """The breakpoints with their hits, as they were then."""
         listed = self._manifest.get("breakpoints")
-        checked = (checked(BreakpointOut, each) for each in _items(listed))
-        return [KeptBreakpoint(id=each["id"], fields=each) for each in checked if each is not None]
+        described = (checked(BreakpointOut, each) for each in _items(listed))
+        return [KeptBreakpoint(id=each["id"], fields=each) for each in described if each]
 
     def evidence(self) -> dict[str, Any] | None:
         """The evidence of the breakpoint that stopped the run here."""

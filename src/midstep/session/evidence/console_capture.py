@@ -108,7 +108,7 @@ class PrintedText:
 
 
 class ConsoleCapture:
-    """Captures what this process prints, for one run.
+    r"""Captures what this process prints, for one run.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -118,7 +118,7 @@ class ConsoleCapture:
     one line
     >>> capture.close()
     >>> (folder / "console.log").read_text()
-    'one line\\n'
+    'one line\n'
     """
 
     def __init__(self) -> None:
@@ -163,8 +163,10 @@ class ConsoleCapture:
 
     def add_traceback(self, text: str) -> None:
         """Add the traceback that ends the run: the interpreter prints it when nobody listens."""
+        self.flush()
         if self._writer is not None:
-            self._printed.add(text)
+            # A progress bar may be unfinished.
+            self._printed.add(f"\n{text}" if self._writer.is_in_line else text)
 
     def flush(self) -> None:
         """Write everything that was printed, also the line in progress."""

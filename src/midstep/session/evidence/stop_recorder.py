@@ -1,7 +1,7 @@
 """`StopRecorder`: keeps what a run shows at each stop, at an error and at its end.
 
 At a pause the training thread hands over references to copies that exist anyway. Another thread
-encodes and writes them. At the end the last batch is read by reference: nothing changes it any more.
+encodes and writes them. At the end the last batch is read by reference, as nothing changes it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ SETTLE_S = 0.3
 """Of steps that follow each other this fast only the last one is kept."""
 SHOWN = 128
 """Samples of the last step that are captured."""
+CAPTURE_EVERY_S = 10.0
+"""Where the end is not known, the last step of a pass is captured at most this often."""
 CONSOLE_BYTES = 16 << 10
 MOST_POINTS = 500
 MOST_POINTS_IN_ALL = 20_000
@@ -105,13 +107,20 @@ class StopRecorder:
         self._thread: threading.Thread | None = None
         self._is_closing = threading.Event()
         self._has_failed = False
+        self._captured_at = float("-inf")
         self._stop_listening = controller.sinks.on_park(self._parked)
 
     # -- on the training thread -------------------------------------------------------------------
 
     def before_last_step(self) -> None:
-        """The last step begins: capture its layers and samples, to keep them at the end."""
-        if self._keeps_samples:
+        """The last step begins, or the last one of a pass: capture its layers and samples.
+
+        They are kept if the run ends after it.
+        """
+        now = time.monotonic()
+        is_sure = self._controller.status.progress["total_steps"] is not None
+        if self._keeps_samples and (is_sure or now - self._captured_at >= CAPTURE_EVERY_S):
+            self._captured_at = now
             needs = Need(kind="layers"), Need(kind="batch", count=SHOWN)
             self._controller.captures.capture_next_step(*needs)
 
@@ -144,7 +153,7 @@ class StopRecorder:
         if step == 0 and cause != "exception":
             return  # nothing was trained
         fields = {"cause": cause, "who": None, "reason": reason, "breakpoint": None}
-        stop = self._make_stop(StopName(self._timeline, step, True), fields)
+        stop = self._make_stop(StopName(self._timeline, step, is_end=True), fields)
         self._is_closing.set()  # nothing waits for a step that follows
         self._submit(stop)
         if not stop.done.wait(WAIT_S):

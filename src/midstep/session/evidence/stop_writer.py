@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -80,7 +79,7 @@ class StopWriter:
         for old in too_many(self._written.values()):
             del self._written[old.name.id]
             with suppress(FileNotFoundError):
-                os.unlink(self._folder / old.name.file)
+                (self._folder / old.name.file).unlink()
         return len(data)
 
     def _note(self, name: StopName, cause: str, size: int) -> None:
