@@ -60,6 +60,8 @@ class Training:
     """Forward pass: the loss of a batch."""
     ids: Callable[[Any], list[int]]
     """The sample ids that the dataset itself put into a batch."""
+    criterion: torch.nn.Module | None = None
+    """The loss module of the forward pass, if it has one."""
     epochs: int = 2
 
 
@@ -79,6 +81,9 @@ class Trace:
     def close(self, training: Training) -> None:
         """Note weights, buffers, optimizer state and the global generator at the end."""
         self.end = {name: value.clone() for name, value in training.model.state_dict().items()}
+        if training.criterion is not None:
+            state = training.criterion.state_dict().items()
+            self.end |= {f"loss {name}": value.clone() for name, value in state}
         for key, state in training.optimizer.state_dict()["state"].items():
             for name, value in state.items():
                 self.end[f"optimizer {key} {name}"] = torch.as_tensor(value).clone()
@@ -186,6 +191,7 @@ def attached(
         training.model,
         training.optimizer,
         training.loader,
+        loss_fn=training.criterion,
         save_dir=scene.save_dir,
         controller=scene.controller,
         serve=scene.page,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from midstep.explore.sample_losses import DRAWS
 from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls, with_hooks
-from tests.checkers.trainings import conv_net, small_transformer
+from tests.checkers.trainings import conv_net, net_with_loss, small_transformer
 
+RANDOM = f"The losses of single samples are not known: {DRAWS}."
 WAYS = {"attach": attached, "two calls": two_calls}
 TRAININGS = {"conv net": conv_net, "transformer": small_transformer}
 
@@ -23,6 +25,21 @@ def test_a_training_that_is_looked_at_stays_the_same(training, way, condition, t
 @pytest.mark.parametrize("condition", ["attached", "stepped", "watched", "breakpoint", "page"])
 def test_a_training_with_every_hook_and_rule_stays_the_same(training, condition, tmp_path):
     assert_neutral(training, with_hooks, tmp_path, {condition: CONDITIONS[condition]})
+
+
+@pytest.mark.parametrize("training", [conv_net, net_with_loss])
+@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
+    training, condition, tmp_path
+):
+    def with_losses(training, trace, scene):
+        attached(training, trace, scene)
+        shown = scene.controller.captures.cloned_batch.samples(0, 8)
+        if condition == "stepped":  # else perhaps too soon after the step before
+            assert shown.loss_note == (None if training.criterion is None else RANDOM)
+            assert (shown.losses is None) == (shown.loss_note is not None)
+
+    assert_neutral(training, with_losses, tmp_path, {condition: CONDITIONS[condition]})
 
 
 @pytest.mark.parametrize(

@@ -1887,6 +1887,12 @@ export interface components {
             labels: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Fact */
+            loss_fact: string | null;
+            /** Loss Note */
+            loss_note: string | null;
+            /** Loss Shares */
+            loss_shares: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Losses */
             losses: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Nonfinite */
@@ -1895,6 +1901,8 @@ export interface components {
             png: string | null;
             /** Predictions */
             predictions: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            /** Probabilities */
+            probabilities: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Rows */
             rows: (number | ("NaN" | "Infinity" | "-Infinity"))[][] | null;
             /** Sample Ids */
@@ -3897,10 +3905,16 @@ export interface components {
             label: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Share */
+            loss_share: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Low */
             low: number | ("NaN" | "Infinity" | "-Infinity");
             /** Nonfinite */
             nonfinite: number;
+            /** Prediction */
+            prediction: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            /** Probability */
+            probability: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Sample Id */
             sample_id: number | null;
             /** Shape */

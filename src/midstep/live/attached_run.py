@@ -12,13 +12,14 @@ from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
+from midstep.live.loop.declared_loss import check_declared
 from midstep.live.loop.exit_handler import call_at_exit, error_of_script
 from midstep.live.loop.phases import Phase
 from midstep.live.loop.run_config import header_config
 from midstep.live.loop_port import LoopPort
 from midstep.live.mirrors import check_mirrors, mirror_scalars
 from midstep.live.page import Page
-from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
+from midstep.live.plain_loop import AttachedLoader, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
@@ -206,7 +207,7 @@ class AttachedRun:
             undo.callback(register_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
         undo.enter_context(loop.others.hooked())
-        undo.enter_context(hook_loss(parts.loss_fn, loop))
+        undo.callback(loop.declared.hook())
         undo.enter_context(mirror_scalars(self._mirror, loop.log))
         if self._start_paused:
             self.controller.pause()
@@ -302,6 +303,15 @@ class AttachedRun:
         if loop is not None:
             loop.batch(handed)
         return handed
+
+    def loss(self, *inputs: Any, **named: Any) -> Any:
+        """Compute the declared loss of the running batch, and show the loss of each sample.
+
+        `loss = run.loss(model(x), y)` calls the `loss_fn` of `attach` with these arguments. For a
+        module that is called once per batch the run sees it without this.
+        """
+        loop, loss_fn = self._begun(), check_declared(self._parts.loss_fn)
+        return loss_fn(*inputs, **named) if loop is None else loop.declared.call(inputs, named)
 
     def keep(self, **variables: Any) -> SimpleNamespace:
         """A namespace for the loop's own variables that move with the state.

@@ -74,7 +74,8 @@ export default function BatchView(props: BatchViewProps) {
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
-  const fact = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const counted = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const fact = batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted;
   const open = () => setOpened(focused);
 
   const name = `batch-${batch.step + 1}`;
@@ -103,6 +104,7 @@ export default function BatchView(props: BatchViewProps) {
   const tools = (
     <>
       {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
+      {!samples.lossRange && batch.loss_note && <LossNote text={batch.loss_note} />}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
       )}
@@ -220,6 +222,15 @@ function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendPro
       Loss {unit} <span>{formatFixed(low * factor, decimals)}</span>
       <span className="h-2 w-16 rounded-mark @max-[420px]:w-8" style={{ background: markGradient(theme) }} />
       <span>{formatFixed(high * factor, decimals)}</span>
+    </span>
+  );
+}
+
+/** Why no losses of samples are shown, in the place of their legend. */
+function LossNote({ text }: { text: string }) {
+  return (
+    <span className="min-w-0 truncate text-label text-t3" title={text}>
+      {text}
     </span>
   );
 }

@@ -5,6 +5,7 @@ Here are the commands that look into the run, and the list of all commands with 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +53,7 @@ def batch(
         int | None, typer.Option("--sample", min=0, help="Only this sample, at full resolution.")
     ] = None,
 ) -> None:
-    """Show the last captured batch: step, loss, the samples with the highest losses.
+    """Show the last captured batch: step, loss, the samples with the highest losses, predictions.
 
     With --sample one sample, at full resolution.
     """
@@ -91,18 +92,28 @@ def _save_picture(png: bytes, path: Path) -> None:
 def _print_batch(screen: Screen, captured: dict[str, Any], saved: Path | None) -> None:
     shape, loss = captured["shape"][1:], captured["loss"]
     screen.print_line(f"batch {captured['step']}: {captured['count']} samples {shape}, loss {loss}")
-    for sample_id, label, sample_loss in _highest_losses(captured):
-        screen.print_line(f"  sample {sample_id}  label {label}  loss {sample_loss:.5g}")
+    for row in _highest_losses(captured):
+        screen.print_line("  " + "  ".join(f"{name} {value}" for name, value in row.items()))
+    for words in (captured["loss_fact"], captured["loss_note"]):
+        if words is not None:
+            screen.print_line(words)
     if saved is not None:
         screen.print_line(f"picture in {saved}")
+
+
+_OF_SAMPLE = {
+    "id": "sample_id",
+    "label": "label",
+    "prediction": "prediction",
+    "loss": "loss",
+    "share of the loss": "loss_share",
+}
 
 
 def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) -> None:
     parts = [f"sample {sample['index']} of batch {sample['step']}: {sample['shape']}"]
     parts += [
-        f"{name} {sample[field]}"
-        for name, field in (("id", "sample_id"), ("label", "label"), ("loss", "loss"))
-        if sample[field] is not None
+        f"{name} {sample[field]}" for name, field in _OF_SAMPLE.items() if sample[field] is not None
     ]
     screen.print_line(", ".join(parts))
     screen.print_line(f"values {sample['low']} to {sample['high']}")
@@ -110,13 +121,19 @@ def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) ->
         screen.print_line(f"picture in {saved}")
 
 
-def _highest_losses(captured: dict[str, Any], count: int = 5) -> list[tuple[Any, Any, float]]:
-    """Return id, label and loss of the samples with the highest losses."""
-    losses = [each for each in captured.get("losses") or [] if isinstance(each, int | float)]
-    blank = [""] * len(losses)
-    ids, labels = captured.get("sample_ids") or blank, captured.get("labels") or blank
-    rows = zip(ids, labels, losses, strict=False)
-    return sorted(rows, key=lambda row: -row[2])[:count]
+def _highest_losses(captured: dict[str, Any], count: int = 5) -> list[dict[str, Any]]:
+    """What is known of the samples with the highest losses; not finite ones come first."""
+    losses = [float(each) for each in captured["losses"] or []]
+    order = sorted(range(len(losses)), key=lambda i: (math.isfinite(losses[i]), -losses[i]))
+    columns = {
+        "sample": captured["sample_ids"] or range(len(losses)),
+        "label": captured["labels"],
+        "prediction": captured["predictions"],
+        "loss": [f"{each:.5g}" for each in losses],
+        "share": [f"{float(each):.1%}" for each in captured["loss_shares"] or []],
+    }
+    known = {name: values for name, values in columns.items() if values}
+    return [{name: values[i] for name, values in known.items()} for i in order[:count]]
 
 
 @with_run_option

@@ -15,6 +15,7 @@ from midstep.control.breakpoints.layer_report import LayerReport, Measure
 from midstep.control.breakpoints.rolling_statistics import UsualBatch
 from midstep.control.breakpoints.rule import Rule
 from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids, is_on_device
+from midstep.control.capture.sample_results import outliers
 from midstep.control.command_record import Command
 from midstep.core.errors import ConfigError
 
@@ -28,8 +29,6 @@ MAX_KEPT_VALUES = 1_000_000
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
 """Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
-OUTLIER_Z = 3.0
-"""Losses so many standard deviations above the mean carry a hit."""
 Action = Literal["pause", "mark"]
 """Pause the run, or only record a mark in its facts and on its charts."""
 
@@ -339,7 +338,7 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
     """Ids of the samples that cause the hit, and a note about their share of the loss."""
     if hit.samples:
         return hit.samples, None
-    losses = [] if batch is None else _floats(batch.losses)
+    losses, fact = ([], None) if batch is None else batch.known_losses()
     if batch is None or not losses:
         return (), None
     # Without ids, or with ids that do not match the losses, samples are named by position.
@@ -347,30 +346,5 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
     ids = known if known is not None and len(known) == len(losses) else range(len(losses))
     # First: one NaN makes mean and standard deviation of all losses NaN.
     broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
-    if broken:
-        return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
-    outliers = _outliers(losses)
-    total = sum(losses)
-    if not outliers or not 0 < total < math.inf:
-        return (), None
-    share = sum(losses[i] for i in outliers) / total
-    note = f"{len(outliers)} of {len(losses)} samples carry {share:.0%} of the loss"
-    return [ids[i] for i in outliers], note.replace("%", " %")
-
-
-def _floats(values: Any) -> list[float]:
-    """Per-sample losses as floats; an empty list if one of them is not a number."""
-    flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
-    numbers = [as_float(value) for value in flat] if isinstance(flat, list | tuple) else []
-    floats = [value for value in numbers if value is not None]
-    return floats if len(floats) == len(numbers) else []
-
-
-def _outliers(losses: Sequence[float]) -> list[int]:
-    """Positions of the losses more than three standard deviations above the mean, largest first."""
-    count = len(losses)
-    # `sum`, not `math.fsum`, which raises OverflowError where the sum is infinite.
-    mean = sum(losses) / count
-    std = math.sqrt(sum((value - mean) * (value - mean) for value in losses) / count)
-    far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
-    return sorted(far, key=lambda i: -losses[i])
+    responsible = broken or ([] if fact is None else outliers(losses))
+    return [ids[i] for i in responsible], fact

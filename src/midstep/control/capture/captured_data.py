@@ -22,6 +22,14 @@ from midstep.control.capture.host_copy import (
     capture_context,
     is_on_cuda,
 )
+from midstep.control.capture.sample_results import (
+    TOO_LATE,
+    as_floats,
+    loss_fact,
+    results_of_losses,
+    shares_of,
+    shown_results,
+)
 from midstep.control.panels import Panel
 
 MAX_DEPTH = 16
@@ -42,6 +50,9 @@ class CapturedBatch:
     """One per sample, or a function that returns them; it is called when the batch is copied."""
     losses: Any = None
     """Per-sample losses, if the loop has them."""
+    results: Any = None
+    """Losses, shares of the loss and predictions of samples: a function, or text that says why
+    there are none; in a copy the columns of all samples. See `sample_results`."""
     sample_ids: Any = None
     etag: str = ""
     """Names this copy; empty before it is copied."""
@@ -51,12 +62,16 @@ class CapturedBatch:
     def copy(self, etag: str) -> CapturedBatch:
         """A copy that shares no memory with the loop. It does not wait for a GPU."""
         copies = TensorCopies()
+        batch = resolve(self.batch)
+        count = _describe(batch)[1].count
+        results = self._results_of(0, count, 1, count) if self.losses is None else None
         copy = CapturedBatch(
             step=self.step,
-            batch=clone_or_reason(resolve(self.batch), copies),
+            batch=clone_or_reason(batch, copies),
             loss=_copy_loss(self.loss, copies),
             labels=clone_or_reason(resolve(self.labels), copies),
             losses=clone_or_reason(self.losses, copies),
+            results=clone_or_reason(results, copies),
             sample_ids=clone_or_reason(self.sample_ids, copies),
             etag=etag,
         )
@@ -71,12 +86,13 @@ class CapturedBatch:
         """
         copies = TensorCopies()
         tensor, layout = _describe(resolve(self.batch))
-        columns, count = (resolve(self.labels), self.losses, self.sample_ids), layout.count
+        columns, count = (resolve(self.labels), self.sample_ids), layout.count
         parts = []
         for first, stop in ranges:
             start, end = min(first, count), min(stop, count)
             slices = [partial(layout.view, tensor, start, end)]
             slices += [partial(per_sample, column, count, start, end) for column in columns]
+            slices += [partial(self._results_of, start, end, layout.stride, count)]
             # A tensor type of the user may refuse to be sliced; `resolve` then gives the reason.
             copied = [clone_or_reason(resolve(each), copies) for each in slices]
             parts.append(_SamplePart(start, end, *copied))
@@ -89,6 +105,24 @@ class CapturedBatch:
             ready=copies.take(),
         )
 
+    def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
+        """Columns of these samples: of losses that the loop gave, else what the step computed."""
+        results = self.results if self.losses is None else results_of_losses(self.losses)
+        if not callable(results):
+            return results
+        return resolve(partial(results, first, stop, stride, count))
+
+    def known_losses(self) -> tuple[list[float], str | None]:
+        """The losses of all samples, and which of them stand out. It waits for a GPU."""
+        if self.losses is not None:  # also if they are not one for each sample
+            losses = as_floats(self.losses)
+            return losses, loss_fact(losses, shares_of(losses))
+        if self.ready is not None:
+            self.ready.wait()
+        count = _describe(resolve(self.batch))[1].count
+        results = shown_results(self._results_of(0, count, 1, count), slice(0, count))
+        return as_floats(results["losses"]), results["loss_fact"]
+
     @property
     def layout(self) -> SampleLayout:
         """How its samples are shown."""
@@ -99,6 +133,11 @@ class CapturedBatch:
         """The tensor that is most likely the input of the model; None if there is none."""
         return _describe(self.batch)[0]
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it came into view after its loss was computed: the next step says more."""
+        return self.results is TOO_LATE
+
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples are there: always, because this is the whole batch."""
         return first >= 0 and count >= 0
@@ -106,10 +145,11 @@ class CapturedBatch:
     def samples(self, first: int, count: int) -> ShownSamples:
         """These samples as tiles. On a reader's thread."""
         whole, (tensor, layout) = self.arrived(), _describe(self.batch)
+        results = self._results_of(0, layout.count, 1, layout.count)
         start, stop = min(first, layout.count), min(first + count, layout.count)
-        labels, losses, ids = (
+        labels, ids = (
             per_sample(values, layout.count, start, stop)
-            for values in (self.labels, self.losses, self.sample_ids)
+            for values in (self.labels, self.sample_ids)
         )
         return ShownSamples(
             step=self.step,
@@ -120,15 +160,18 @@ class CapturedBatch:
             stop=stop,
             values=layout.view(tensor, start, stop),
             labels=labels,
-            losses=losses,
             sample_ids=ids,
+            **shown_results(results, slice(start, stop)),
         )
 
     def arrived(self) -> CapturedBatch:
         """The same with the loss as a number, once the copies are complete. For readers."""
         if self.ready is not None:
             self.ready.wait()
-        return replace(self, loss=as_float(self.loss), ready=None)
+        losses = self.losses
+        if losses is None:
+            losses = shown_results(self.results, slice(None))["losses"]
+        return replace(self, loss=as_float(self.loss), losses=losses, ready=None)
 
     @property
     def nbytes(self) -> int:
@@ -144,8 +187,8 @@ class _SamplePart:
     stop: int
     values: Any
     labels: Any
-    losses: Any
     sample_ids: Any
+    results: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +201,11 @@ class CapturedSamples:
     parts: tuple[_SamplePart, ...]
     etag: str
     ready: Ready | None
+
+    @property
+    def is_late(self) -> bool:
+        """As of a `CapturedBatch`."""
+        return any(part.results is TOO_LATE for part in self.parts)
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples were captured."""
@@ -176,9 +224,9 @@ class CapturedSamples:
             self.ready.wait()
         start, stop = min(first, self.layout.count), min(first + count, self.layout.count)
         chosen = slice(start - part.first, stop - part.first)
-        values, labels, losses, ids = (
+        values, labels, ids = (
             None if held is None or isinstance(held, str) else held[chosen]
-            for held in (part.values, part.labels, part.losses, part.sample_ids)
+            for held in (part.values, part.labels, part.sample_ids)
         )
         return ShownSamples(
             step=self.step,
@@ -189,8 +237,8 @@ class CapturedSamples:
             stop=stop,
             values=values,
             labels=labels,
-            losses=losses,
             sample_ids=ids,
+            **shown_results(part.results, chosen),
         )
 
     @property
@@ -214,8 +262,22 @@ class ShownSamples:
     values: Any
     """Images [N, C, h, w] as tiles, or the first values of each sample; None for other kinds."""
     labels: Any
-    losses: Any
     sample_ids: Any
+    losses: Any
+    """The loss of each as a batch of one; None if they are not known."""
+    loss_shares: Any
+    """The share of each in the loss of the whole batch; they add up to 1 over the batch."""
+    loss_note: str | None
+    """Why losses are not known."""
+    loss_fact: str | None
+    """One sentence about the samples of the whole batch whose losses stand out."""
+    predictions: Any
+    """What the output of the step says of each: see `prediction_kind`."""
+    probabilities: Any
+    """The probability of each predicted class."""
+    prediction_kind: str | None
+    """`class` [n], `classes` [n, labels] (0 or 1), `tokens` [n, length], `map` [n, height, width]
+    with classes, or `value` [n, …] as the model gave it."""
 
 
 def _describe(batch: Any) -> tuple[Any, SampleLayout]:

@@ -14,6 +14,7 @@ from midstep.control.capture.captured_data import (
     StepData,
     resolve,
 )
+from midstep.control.capture.sample_results import Results
 from midstep.control.capture.step_data_store import StepDataStore
 from midstep.control.capture.subscriptions import (
     EVERYTHING,
@@ -82,6 +83,7 @@ class Captures:
         labels: Any = None,
         sample_ids: Any = None,
         losses: Any = None,
+        results: Results | str | None = None,
         kept: bool = False,
     ) -> None:
         """Note the batch and the loss of this step; see `DebugController.capture_batch`.
@@ -93,6 +95,8 @@ class Captures:
             labels: one per sample.
             sample_ids: ids of the samples in batch order.
             losses: per-sample losses.
+            results: computes the losses and predictions of samples when the batch is copied, or
+                says why they are not known.
             kept: whether the loop leaves the batch unchanged until the boundary. Then the batch
                 is copied there, and only if no other call captures this step's batch.
         """
@@ -119,6 +123,7 @@ class Captures:
             loss=loss,
             labels=labels,
             losses=losses,
+            results=results,
             sample_ids=sample_ids,
         )
         self.last_batch = captured if kept else None
@@ -169,7 +174,7 @@ class Captures:
     def hold_failed_batch(self, batch: Any, loss: Any = None, **details: Any) -> None:
         """Hold the batch of a step that raised, so that it is shown if the run parks there.
 
-        Nothing is recorded. `details` are labels, sample_ids and losses, as in `capture`.
+        Nothing is recorded. `details` are labels, sample_ids, losses and results, as in `capture`.
         """
         step = self._state.step_index
         self._hold(CapturedBatch(step=step, batch=batch, loss=loss, **details))
@@ -202,6 +207,8 @@ class Captures:
             captured = [need for need in plan.needs if self._has_captured(need, step)]
             with self._state.lock:
                 self.subscriptions.note_captured(captured, step)
+                if self.recent and self.recent[0].step == step - 1 and self.recent[0].is_late:
+                    self.subscriptions.repeat(captured)
                 self._state.changed.notify_all()  # readers wait in `_wait_for_step`
 
     def publish_everything(self) -> None:
@@ -262,18 +269,24 @@ class Captures:
         self.recent = tuple(each for each in self.recent if each.step < step)
         self.data.forget_after(step)
 
-    def newest_batch(self) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
-        """What is known of the newest batch: its samples, and the whole batch.
+    def newest_batch(
+        self, count: int
+    ) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
+        """The newest batch: a copy of its first samples, and the whole batch if it is still there.
 
-        The samples are a copy where one of that step was captured, which then has more than the
-        batch alone. The whole batch may be a reference: of the step that raised, or the last one.
+        The whole batch may be a reference: of the step that raised, or of the last one. On the
+        training thread.
         """
         held = self.held_batch or self.last_batch
         copies = [each for each in self.recent if held is None or each.step == held.step]
         copies.sort(key=lambda each: (-each.step, not isinstance(each, CapturedBatch)))
-        samples = copies[0] if copies else held
-        whole = samples if isinstance(samples, CapturedBatch) else held
-        return samples, whole
+        if copies:
+            samples = copies[0]
+        elif held is not None:
+            samples = held.copy_samples(((0, count),), self._new_etag(held.step + 1))
+        else:
+            return None, None
+        return samples, samples if isinstance(samples, CapturedBatch) else held
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or copied whole."""
@@ -344,8 +357,13 @@ class Captures:
         """
         need = Need(kind="batch", first=0 if count is None else first, count=count)
         before = self.newest_with(need)
+
+        def is_there() -> bool:
+            newest = self.newest_with(need)
+            return newest is not None and newest is not before and not newest.is_late
+
         if self.subscriptions.read(need):
-            self._wait_for_step(lambda: self.newest_with(need) is not before, patience_s)
+            self._wait_for_step(is_there, patience_s)
         return self.newest_with(need)
 
     def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:

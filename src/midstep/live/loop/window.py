@@ -80,13 +80,11 @@ class Window:
         means = [output.mean() for output in self.outputs.values()]
         return sum(means[1:], start=means[0]) / len(means)
 
-    def losses(self) -> Any:
-        """Per-sample losses, if the loss module returns them and there is one micro-batch."""
-        outputs = list(self.outputs.values())
-        if len(outputs) != 1 or self.count != 1:
+    def position(self) -> tuple[int, Any] | None:
+        """Number and batch of the micro-batch in training; None before the first and afterwards."""
+        if not self.count or self.optimizer_steps:
             return None
-        samples = count_samples(self.batches[0])
-        return outputs[0] if outputs[0].dim() == 1 and len(outputs[0]) == samples else None
+        return self.count, self.batches[-1] if len(self.batches) == self.count else None
 
 
 def integer_ids(ids: Sequence[Any] | None) -> Sequence[int] | None:

@@ -130,7 +130,7 @@ class ScriptSteps:
         self._met.add(optimizer)
         self._optimizers.add(optimizer)
         self.is_opening = True
-        run = ScriptRun(self._watched.command, self._watched.console)
+        run = ScriptRun(self._watched.command, self._in_training, self._watched.console)
         try:
             self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
             is_open = run.open(
@@ -262,6 +262,8 @@ class ScriptSteps:
 
     def before_compilation(self, model: nn.Module | None) -> None:
         """A model, or a function that may call any model, is about to be compiled."""
+        if self.run is not None:
+            self.run.results.close()  # a hook inside of a compiled model would be compiled too
         if model is not None:
             self._guard.run(self._hooks.forget, model)
         else:
@@ -272,6 +274,10 @@ class ScriptSteps:
         """`torch.compile` returned this in place of a model."""
         if self._has_hooks and not self.is_off:
             self._guard.run(self._hooks.watch, compiled)
+
+    def _in_training(self) -> Backpropagated | None:
+        """What a forward pass belongs to that has just ended."""
+        return self._next if self._is_watching() and self._in_step is None else None
 
     # -- scalars ----------------------------------------------------------------------------------
 

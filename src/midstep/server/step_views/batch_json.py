@@ -17,6 +17,8 @@ MAX_SHOWN = 512
 ROW_NUMBERS = 4096
 """Numbers of all shown rows together: so many samples have fewer values each."""
 LABEL_LENGTH = 48
+LABEL_NUMBERS = 16
+"""First numbers of a prediction that has several."""
 SAMPLE_NUMBERS = 8192
 """Values of one sample in JSON; larger ones are read as a picture or as safetensors."""
 
@@ -41,7 +43,11 @@ def describe_samples(shown: ShownSamples, *, inline: bool = False) -> dict[str, 
         **_picture(shown, inline=inline),
         "labels": _listed(shown.labels),
         "losses": _listed(shown.losses),
-        "predictions": None,
+        "loss_shares": _listed(shown.loss_shares),
+        "loss_note": shown.loss_note,
+        "loss_fact": shown.loss_fact,
+        "predictions": _predictions(shown.predictions),
+        "probabilities": _listed(shown.probabilities),
         "sample_ids": _ids(shown.sample_ids),
         "etag": shown.etag,
     }
@@ -80,7 +86,17 @@ def describe_sample(batch: CapturedBatch, index: int) -> dict[str, Any]:
     is_broken = array.dtype.kind == "f" and not all_finite(array)
     mask = ~np.isfinite(array) if is_broken else None
     low, high = value_range(array, mask)
-    labels, losses, ids = _listed(shown.labels), _listed(shown.losses), _ids(shown.sample_ids)
+    label, loss, share, prediction, probability, sample_id = (
+        None if values is None else values[0]
+        for values in (
+            _listed(shown.labels),
+            _listed(shown.losses),
+            _listed(shown.loss_shares),
+            _predictions(shown.predictions),
+            _listed(shown.probabilities),
+            _ids(shown.sample_ids),
+        )
+    )
     return {
         "step": batch.step,
         "index": index,
@@ -95,9 +111,12 @@ def describe_sample(batch: CapturedBatch, index: int) -> dict[str, Any]:
         "low": low,
         "high": high,
         "nonfinite": 0 if mask is None else int(mask.sum()),
-        "label": None if labels is None else labels[0],
-        "loss": None if losses is None else losses[0],
-        "sample_id": None if ids is None else ids[0],
+        "label": label,
+        "prediction": prediction,
+        "probability": probability,
+        "loss": loss,
+        "loss_share": share,
+        "sample_id": sample_id,
         "values": numbers(array.reshape(-1)) if array.size <= SAMPLE_NUMBERS else None,
     }
 
@@ -142,6 +161,20 @@ def _listed(values: Any) -> list[Any] | None:
             return None
         return numbers(array.reshape(-1)) if array.dtype.kind in "biuf" else None
     return [_label(value) for value in values] if isinstance(values, Sequence) else None
+
+
+def _predictions(values: Any) -> list[Any] | None:
+    """One number for each sample, or a text with its first numbers; None for maps."""
+    if not is_tensor(values) or len(values.shape) <= 1:
+        return _listed(values)
+    if len(values.shape) != 2:
+        return None
+    rows = numbers(as_array(values[:, :LABEL_NUMBERS]))
+    return [" ".join(map(_short, row)) for row in rows]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _label(value: Any) -> Any:

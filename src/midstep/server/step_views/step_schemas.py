@@ -141,8 +141,18 @@ class BatchOut(Out):
     """First values of each sample, for tokens and vectors."""
     labels: list[Number | str] | None
     losses: list[Number] | None
+    """The loss of each sample as a batch of one."""
+    loss_shares: list[Number] | None
+    """The share of each in the loss of the whole batch."""
+    loss_note: str | None
+    """Why losses of single samples are not known."""
+    loss_fact: str | None
+    """Which samples of the whole batch stand out, such as `2 of 128 samples carry 40 % of the
+    loss`."""
     predictions: list[Number | str] | None
-    """Null: not known yet."""
+    """A class, a value, or a text with several; null if it is not known, or a map."""
+    probabilities: list[Number] | None
+    """The probability of each predicted class."""
     sample_ids: list[int] | None
     etag: str
     """Names the capture, as the header does; the picture of the same capture has the same."""
@@ -175,7 +185,12 @@ class SampleOut(Out):
     nonfinite: int
     """Values that are not finite."""
     label: Number | str | None
+    prediction: Number | str | None
+    probability: Number | None
+    """Of the predicted class."""
     loss: Number | None
+    loss_share: Number | None
+    """Its share in the loss of the whole batch."""
     sample_id: int | None
     values: list[Number] | None
     """All values, row after row; null if there are more than 8,192."""

@@ -82,14 +82,25 @@ def _shown(
     return answer, make_grid(shown.values, stride=layout.stride, **geometry).png()
 
 
-def sample_parts(captured: CapturedBatch, etag: str) -> Iterator[Part]:
-    """Samples at full resolution, those with the largest loss first, as many as there is room."""
-    whole, left = captured.arrived(), MOST_SAMPLE_BYTES
-    for index in _by_loss(whole, min(MOST_SAMPLES, whole.layout.count)):
-        # The pixels are in the picture.
-        is_image = whole.layout.kind == "images"
-        answer = {**describe_sample(whole, index), "etag": etag}
-        described = _json(answer | ({"values": None} if is_image else {}))
+def sample_parts(
+    whole: CapturedBatch, captured: CapturedBatch | CapturedSamples, etag: str
+) -> Iterator[Part]:
+    """Samples at full resolution, those with the largest loss first, as many as there is room.
+
+    Args:
+        whole: the batch.
+        captured: of the same step; knows losses and predictions.
+        etag: names what is kept.
+    """
+    whole, left = whole.arrived(), MOST_SAMPLE_BYTES
+    count = min(MOST_SAMPLES, whole.layout.count, _available(captured))
+    known = describe_samples(captured.samples(0, count))
+    is_image = whole.layout.kind == "images"
+    for index in _by_loss(known["losses"], count):
+        answer = {**describe_sample(whole, index), **_results(known, index), "etag": etag}
+        if is_image:
+            answer["values"] = None  # the pixels are in the picture
+        described = _json(answer)
         picture = sample_png(find_sample(whole, index)) if is_image else b""
         left -= len(described) + len(picture)
         if left < 0:
@@ -99,8 +110,22 @@ def sample_parts(captured: CapturedBatch, etag: str) -> Iterator[Part]:
             yield sample_part(index, "png"), picture
 
 
-def _by_loss(batch: CapturedBatch, count: int) -> list[int]:
-    losses = describe_samples(batch.samples(0, count))["losses"]
+def _results(known: dict[str, Any], index: int) -> dict[str, Any]:
+    """What the step computed for one sample, as far as it is known."""
+    columns = {
+        "loss": "losses",
+        "loss_share": "loss_shares",
+        "prediction": "predictions",
+        "probability": "probabilities",
+    }
+    return {
+        field: known[column][index]
+        for field, column in columns.items()
+        if known.get(column) is not None
+    }
+
+
+def _by_loss(losses: list[Any] | None, count: int) -> list[int]:
     if losses is None or len(losses) < count:
         return list(range(count))
     # What is not finite comes as text, and is what one looks for.

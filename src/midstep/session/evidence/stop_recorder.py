@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.captured_data import CapturedBatch, StepData, resolve
+from midstep.control.capture.captured_data import StepData, resolve
 from midstep.control.capture.subscriptions import LAYERS_KEY, Need
 from midstep.core import strict_json
 from midstep.core.errors import StorageError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from midstep.control import DebugController
-    from midstep.control.capture.captured_data import CapturedSamples
+    from midstep.control.capture.captured_data import CapturedBatch, CapturedSamples
     from midstep.control.control_state import Park
     from midstep.control.panels import Panel
     from midstep.facts import FactsWriter
@@ -42,7 +42,7 @@ SETTLE_S = 0.3
 """Of steps that follow each other this fast only the last one is kept."""
 SHOWN = 128
 """Samples of the last step that are captured."""
-CAPTURE_EVERY_S = 10.0
+CAPTURE_EVERY_S = 5.0
 """Where the end is not known, the last step of a pass is captured at most this often."""
 CONSOLE_BYTES = 16 << 10
 MOST_POINTS = 500
@@ -52,7 +52,6 @@ NO_BATCH = "no batch was in view, and the loop reports none that it leaves uncha
 OF_STATE = ("total_steps", "epoch", "total_epochs", "loss", "lr")
 
 log = logging.getLogger("midstep.session")
-Batch = TypeVar("Batch", bound="CapturedBatch | CapturedSamples | None")
 Layers = tuple["Panel", Mapping[str, Any]]
 
 
@@ -176,7 +175,9 @@ class StopRecorder:
             **{field: state[field] for field in OF_STATE},
             "breakpoints": [each.describe() for each in control.list_breakpoints()],
         }
-        batch, whole = control.captures.newest_batch()
+        batch = whole = None
+        if self._keeps_samples:
+            batch, whole = control.captures.newest_batch(SHOWN)
         return Stop(name=name, manifest=manifest, batch=batch, whole=whole, data=data)
 
     # -- handing over -----------------------------------------------------------------------------
@@ -242,9 +243,8 @@ class StopRecorder:
         keys = [key for key in data.values if self._keeps_samples or key == LAYERS_KEY]
         keys.sort(key=lambda key: key != LAYERS_KEY)  # first, in case not all of it fits
         problems: dict[str, str] = {}
-        batch, whole = _resolved(stop.batch), _resolved(stop.whole)
-        if batch is None or not self._keeps_samples:
-            batch = whole = None
+        batch = stop.batch
+        if batch is None:
             problems["batch"] = NO_BATCH if self._keeps_samples else SAMPLES_OFF
         watches = self._controller.watches
         source, others = watches.source, dict(watches.watched_by_source())
@@ -260,7 +260,7 @@ class StopRecorder:
             },
             "not_kept": problems,
         }
-        parts = self._parts(stop, (batch, whole), data, keys, problems)
+        parts = self._parts(stop, data, keys, problems)
         size = self._writer.write(stop.name, manifest, parts)
         if stop.name.is_end:  # the last fact of a run stays that of its end
             return
@@ -297,14 +297,13 @@ class StopRecorder:
     def _parts(
         self,
         stop: Stop,
-        batches: tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None],
         data: StepData,
         keys: list[str],
         problems: dict[str, str],
     ) -> Iterator[Part]:
         """The parts of the file, by importance."""
         encoder: Any = import_module(ENCODER)
-        batch, whole = batches
+        batch, whole = stop.batch, _resolved(stop.whole)
         etag = f"{stop.name.id}.{self._attempt}.kept"
         if batch is not None:
             yield from _safely(encoder.batch_parts(batch, etag), "batch", problems)
@@ -313,8 +312,8 @@ class StopRecorder:
         yield from self._watched_rows(stop)
         others = encoder.step_data_parts(data, keys[1:], first=1)
         yield from _safely(others, "step data", problems)
-        if whole is not None:
-            yield from _safely(encoder.sample_parts(whole, etag), "samples", problems)
+        if batch is not None and whole is not None:
+            yield from _safely(encoder.sample_parts(whole, batch, etag), "samples", problems)
 
     def _console_part(self) -> Iterator[Part]:
         if self._console is None or self._console.end is None:
@@ -335,12 +334,15 @@ class StopRecorder:
             yield "trajectories.json", strict_json.dumps(rows).encode()
 
 
-def _resolved(batch: Batch) -> Batch:
-    """A batch that was held by reference, with what its functions return."""
-    if isinstance(batch, CapturedBatch) and not batch.etag:
-        held = replace(batch, batch=resolve(batch.batch), labels=resolve(batch.labels))
-        return cast("Batch", held)
-    return batch
+def _resolved(batch: CapturedBatch | None) -> CapturedBatch | None:
+    """A batch that was held by reference, with what its functions return.
+
+    Losses and predictions are in the copy of its samples: they need what the step has let go.
+    """
+    if batch is None or batch.etag:
+        return batch
+    held = resolve(batch.batch), resolve(batch.labels)
+    return replace(batch, batch=held[0], labels=held[1], results=None)
 
 
 def _entry(data: StepData, key: str) -> dict[str, Any]:
