@@ -467,6 +467,8 @@ export interface paths {
         /**
          * Console
          * @description What a run printed, first lines and last lines; empty if that was not kept.
+         *
+         *     With `stop`: the last lines before that stop.
          */
         get: operations["console"];
         put?: never;
@@ -5751,6 +5753,8 @@ export interface operations {
                 after?: number | null;
                 /** @description Last bytes, if `after` is left out. */
                 tail?: number;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path: {
@@ -6519,7 +6523,10 @@ export interface operations {
     };
     step_data_keys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
+            };
             header?: never;
             path: {
                 /** @description Id of the run, as GET /api/v1/runs lists it. */
@@ -7982,7 +7989,10 @@ export interface operations {
     };
     short_step_data_keys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;

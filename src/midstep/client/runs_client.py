@@ -110,9 +110,20 @@ class StoredRunClient:
         """Return the content of a file."""
         return self._transport.fetch(self._path(f"files/{quote(file_id, safe='')}"))
 
-    def console(self, *, after: int | None = None, tail: int | None = None) -> dict[str, Any]:
+    def console(
+        self, *, after: int | None = None, tail: int | None = None, stop: str | None = None
+    ) -> dict[str, Any]:
         """Return what it printed: text, start, end, size, line; `after=end` continues."""
-        return dict(self._request("GET", "console", query={"after": after, "tail": tail}))
+        return dict(
+            self._request("GET", "console", query={"after": after, "tail": tail, "stop": stop})
+        )
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what was kept of it: stops, end, checkpoints, bytes.
+
+        The id of a stop is the `stop` of `client.batch` and `client.step_data`.
+        """
+        return dict(self._request("GET", "evidence"))
 
     def lineage(self) -> dict[str, Any]:
         """Return timelines, parent and children."""

@@ -12,6 +12,7 @@ import typer
 
 from midstep.cli.output.terminal_escape import visible
 from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run
+from midstep.core.errors import ConfigError
 
 POLL_EVERY_S = 0.5
 TAIL_BYTES = 256 << 10
@@ -26,6 +27,9 @@ def console(
     everything: Annotated[
         bool, typer.Option("--all", help="All that is kept: first part and last parts.")
     ] = False,
+    stop: Annotated[
+        str | None, typer.Option(help="The last lines before this stop, by its id.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue until the run has ended.")
     ] = False,
@@ -33,6 +37,9 @@ def console(
 ) -> None:
     """Print what a run has printed. Of an overwritten line its last state is shown."""
     directory = find_run(run, save_dir)
+    if stop is not None:
+        _print(_lines_before(directory, stop, lines))
+        return
     text, end = _all_text(directory) if everything else _last_lines(directory, lines)
     _print(text)
     if not (text or follow):
@@ -55,6 +62,19 @@ def _last_lines(directory: Path, lines: int) -> tuple[str, int]:
     read = read_console(directory, tail=TAIL_BYTES)
     shown = as_printed(read.text).splitlines(keepends=True)
     return "".join(shown[-lines:] if lines else []), read.end
+
+
+def _lines_before(directory: Path, stop: str, lines: int) -> str:
+    from midstep.facts.format.stop_files import StopName
+    from midstep.facts.read.stop_evidence import read_stop
+
+    name = StopName.of(stop)
+    kept = None if name is None else read_stop(directory, name)
+    data = None if kept is None else kept.read("console.txt")
+    if data is None:
+        raise ConfigError(f"no console of stop {stop} was kept; midstep runs stops lists the stops")
+    shown = data.decode("utf-8", "replace").splitlines(keepends=True)
+    return "".join(shown[-lines:] if lines else [])
 
 
 def _all_text(directory: Path) -> tuple[str, int]:

@@ -1,203 +1,25 @@
-"""The route of what was kept of a run: stops with their reasons, the end, checkpoints."""
+"""The route of what was kept of a run. View-only links get it: it has no printed text."""
 
 from __future__ import annotations
 
-import bisect
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from midstep.core.errors import MidstepError
-from midstep.core.moments import Moment
-from midstep.facts import FactsReader
-from midstep.facts.format.console_parts import list_parts
-from midstep.facts.format.stop_files import StopName
-from midstep.facts.read.stop_evidence import read_stops
-from midstep.facts.read.timelines import find_rewinds, path_of
-from midstep.server.debug.breakpoint_schemas import Evidence
 from midstep.server.dependencies import declare_run_id
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.evidence_schemas import EvidenceOut, StopCause
-from midstep.server.runs.kept_step import KeptStep, checked, is_on_path
+from midstep.server.runs.evidence_schemas import EvidenceOut
+from midstep.server.runs.run_evidence import describe_evidence
 from midstep.server.runs.run_file_routes import directory_of
-from midstep.session.checkpoint.checkpoint_folders import (
-    CheckpointFolders,
-    CheckpointName,
-    linked_name,
-)
 
 router = APIRouter(
     prefix="/api/v1/runs/{run_id}", tags=["runs"], dependencies=[Depends(declare_run_id)]
 )
-MOST_STOPS = 500
-CAUSES = frozenset(get_args(StopCause))
-RELEASES = frozenset({"resume", "step", "run_until", "back", "stop"})
-"""Commands that end a pause."""
 
 
 @router.get("/evidence", response_model=EvidenceOut)
 def evidence(folder: Annotated[Path, Depends(directory_of)]) -> Response:
     """Where the run stopped and why, and what was kept of each stop and of its end."""
-    facts = _read_facts(folder)
-    stops = [KeptStep(stop) for stop in read_stops(folder)]
-    on_path = [stop for stop in stops if is_on_path(stop.stop.name, facts.limits)]
-    ends = [stop for stop in on_path if stop.stop.name.is_end]
-    end = ends[-1] if ends and facts.is_over(ends[-1]) else None
-    described = [_describe(stop, facts) for stop in stops if stop is not end]
-    known = {(each["timeline"], each["step"]) for each in described}
-    described += [each for each in facts.hits if (each["timeline"], each["step"]) not in known]
-    described.sort(key=lambda each: each["at"] or 0.0)
-    console_bytes = sum(part.size for part in list_parts(folder))
-    return StrictJsonResponse(
-        {
-            "stops": described[-MOST_STOPS:],
-            "end": None if end is None else _describe(end, facts),
-            "shown": on_path[-1].id if on_path else None,
-            "checkpoints": _checkpoints(folder, facts),
-            "console_bytes": console_bytes,
-            "bytes": console_bytes + sum(stop.stop.size for stop in stops),
-        }
-    )
-
-
-@dataclass(kw_only=True)
-class _Facts:
-    """What the facts say of stops."""
-
-    limits: Mapping[int, int | None]
-    """Of the path to the present timeline."""
-    attempt: int
-    hits: list[dict[str, Any]]
-    """Stops by breakpoints, described as far as facts can."""
-    releases: list[float] = field(default_factory=list)
-    """Wall times at which pauses ended, sorted."""
-
-    def is_over(self, end: KeptStep) -> bool:
-        """Whether this is the end of the last attempt."""
-        attempt = end.integer("attempt")
-        return attempt is None or attempt >= self.attempt
-
-    def lasted_s(self, since: float) -> float | None:
-        """How long a pause lasted that began then."""
-        index = bisect.bisect_right(self.releases, since)
-        return self.releases[index] - since if index < len(self.releases) else None
-
-
-def _read_facts(folder: Path) -> _Facts:
-    timeline, attempt, rewinds, releases, hits = 0, 1, [], [], []
-    try:
-        for event in FactsReader(folder).each_event():
-            timeline = max(timeline, event["timeline"])
-            attempt = max(attempt, event["attempt"])
-            if event["moment"] != Moment.INTERVENTION:
-                continue
-            kind = event.get("kind")
-            if kind == "rewind":
-                rewinds.append(event)
-            elif kind == "command" and event.get("command") in RELEASES:
-                # A command of several steps is recorded when these are made.
-                took = event.get("duration_s")
-                releases.append(event["wall"] - (took if isinstance(took, int | float) else 0.0))
-            elif kind == "breakpoint":
-                hits.append(event)
-    except (MidstepError, KeyError, TypeError):
-        pass  # a damaged run is shown as far as it can be read
-    limits = path_of(timeline, find_rewinds(rewinds)).limits
-    facts = _Facts(limits=limits, attempt=attempt, hits=[], releases=sorted(releases))
-    described = (_describe_hit(hit, facts) for hit in hits[-MOST_STOPS:])
-    facts.hits = [each for each in described if each is not None]
-    return facts
-
-
-def _describe(kept: KeptStep, facts: _Facts) -> dict[str, Any]:
-    """The fields of `StopOut`."""
-    cause, at = kept.text("cause"), kept.stop.wall or None
-    batch = kept.batch()
-    is_end = kept.stop.name.is_end
-    return {
-        "id": kept.id,
-        "kept": True,
-        "step": kept.step,
-        "timeline": kept.timeline,
-        "current": is_on_path(kept.stop.name, facts.limits),
-        "attempt": kept.integer("attempt"),
-        "at": at,
-        "lasted_s": None if at is None or is_end else facts.lasted_s(at),
-        "cause": cause if cause in CAUSES else "other",
-        "who": kept.text("who"),
-        "reason": kept.text("reason"),
-        "breakpoint": kept.evidence(),
-        "batch_step": None if batch is None else batch["step"],
-        "samples": None if batch is None else batch["shown"],
-        "of_samples": None if batch is None else kept.integer("batch_samples"),
-        "step_data": list(kept.entries),
-        "not_kept": kept.not_kept(),
-        "bytes": kept.stop.size,
-    }
-
-
-def _describe_hit(event: Mapping[str, Any], facts: _Facts) -> dict[str, Any] | None:
-    """A stop by a breakpoint of which no file is left."""
-    fields = {name: event[name] for name in Evidence.model_fields if name in event}
-    hit = checked(Evidence, fields)
-    if hit is None or not 0 <= hit["step"] < 10**15:
-        return None
-    name = StopName(event["timeline"], hit["step"])
-    return {
-        "id": name.id,
-        "kept": False,
-        "step": name.step,
-        "timeline": name.timeline,
-        "current": is_on_path(name, facts.limits),
-        "attempt": event["attempt"],
-        "at": event["wall"],
-        "lasted_s": facts.lasted_s(event["wall"]),
-        "cause": "breakpoint",
-        "who": "breakpoint",
-        "reason": None,
-        "breakpoint": hit,
-        "batch_step": None,
-        "samples": None,
-        "of_samples": None,
-        "step_data": [],
-        "not_kept": {},
-        "bytes": 0,
-    }
-
-
-def _checkpoints(folder: Path, facts: _Facts) -> list[dict[str, Any]]:
-    folders = CheckpointFolders(folder)
-    best = linked_name(folder / "best_val")
-    try:
-        names = folders.names()
-    except MidstepError:
-        return []
-    described = (
-        _describe_checkpoint(name, folders.path(name), facts, is_best=name == best)
-        for name in sorted(names, key=lambda each: (each.step, each))
-    )
-    return [each for each in described if each is not None]
-
-
-def _describe_checkpoint(
-    name: CheckpointName, path: Path, facts: _Facts, *, is_best: bool
-) -> dict[str, Any] | None:
-    try:
-        sizes = [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(path)]
-        written_at = path.stat(follow_symlinks=False).st_mtime
-    except OSError:  # removed since it was listed
-        return None
-    return {
-        "name": name.name,
-        "step": name.step,
-        "timeline": name.timeline,
-        "current": is_on_path(StopName(name.timeline, name.step), facts.limits),
-        "best": is_best,
-        "at": written_at,
-        "bytes": sum(sizes),
-    }
+    return StrictJsonResponse(describe_evidence(folder))

@@ -15,13 +15,22 @@ from pydantic import BaseModel, ValidationError
 
 from midstep.control.panels import PanelKind
 from midstep.facts.format.stop_files import StopName
-from midstep.facts.read.stop_evidence import KeptStop, read_stop
+from midstep.facts.read.stop_evidence import KeptStop, read_stop, read_stops
 from midstep.facts.read.timelines import Rewind, path_of
 from midstep.server.debug.breakpoint_schemas import BreakpointOut, Evidence
 from midstep.server.problems import Refusal
 from midstep.server.step_views.step_schemas import BatchOut, SampleOut, StepDataOut
 from midstep.server.step_views.stop_parts import BATCH, PICTURE, data_part, sample_part
 
+__all__ = [
+    "KeptBreakpoint",
+    "KeptStep",
+    "checked",
+    "is_on_path",
+    "named_step",
+    "newest_step",
+    "read_stops",
+]
 PNG = b"\x89PNG\r\n\x1a\n"
 CONSOLE, TRAJECTORIES = "console.txt", "trajectories.json"
 NO_STOP = "Nothing is kept of this stop. GET …/evidence lists the stops."
@@ -111,6 +120,17 @@ class KeptStep:
             },
         }
 
+    def state_fields(self) -> dict[str, Any]:
+        """The fields of `StateOut` about what is shown of the step."""
+        entries = self.entries
+        return {
+            "has_batch": self.has_batch,
+            "batch_step": self.integer("batch_step") if self.has_batch else None,
+            "step_data_keys": list(entries),
+            "step_data_step": self.step if entries else None,
+            "step_data_panels": {key: panel for key, (_, panel) in entries.items() if panel},
+        }
+
     # -- parts ------------------------------------------------------------------------------------
 
     def batch(self) -> dict[str, Any] | None:
@@ -177,11 +197,12 @@ def is_on_path(name: StopName, limits: Mapping[int, int | None]) -> bool:
 
 
 def checked(schema: type[BaseModel], value: Any) -> dict[str, Any] | None:
-    """`value` if it fits the schema."""
+    """`value` if it fits the schema; a field that an earlier midstep did not have is null."""
     if not isinstance(value, dict):
         return None
+    known = {name: None for name, field in schema.model_fields.items() if field.is_required()}
     try:
-        return schema.model_validate(value).model_dump()
+        return schema.model_validate({**known, **value}).model_dump()
     except (ValidationError, RecursionError):
         return None
 

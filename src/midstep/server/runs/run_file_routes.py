@@ -32,6 +32,7 @@ from midstep.loops.sweep.plan import PLAN
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
+from midstep.server.runs.kept_step import named_step
 from midstep.server.runs.run_schemas import (
     ConsoleOut,
     DeletedOut,
@@ -41,6 +42,7 @@ from midstep.server.runs.run_schemas import (
     LineageOut,
     RunOut,
 )
+from midstep.server.step_views.kept_answers import StopId
 
 RunId = Annotated[str, Depends(declare_run_id)]
 router = APIRouter(
@@ -155,13 +157,23 @@ def console(
     tail: Annotated[
         int, Query(ge=0, le=CONSOLE_BYTES, description="Last bytes, if `after` is left out.")
     ] = 64 << 10,
+    stop: StopId = None,
 ) -> Response:
-    """What a run printed, first lines and last lines; empty if that was not kept."""
+    """What a run printed, first lines and last lines; empty if that was not kept.
+
+    With `stop`: the last lines before that stop.
+    """
     if not controls:
         raise Refusal(403, "view_only", FILES_VIEW_ONLY)
+    of = _printed_by(request, run_id, folder)
+    if stop is not None:
+        text = named_step(folder, stop).console() or ""
+        size = len(text.encode())
+        whole = {"text": text, "start": 0, "end": size, "size": size, "line": None}
+        return StrictJsonResponse({**whole, "of": of})
     with suppress(OSError):  # a part was removed since it was listed
         read = read_console(folder, after=after, tail=tail, most=CONSOLE_BYTES)
-        return StrictJsonResponse({**asdict(read), "of": _printed_by(request, run_id, folder)})
+        return StrictJsonResponse({**asdict(read), "of": of})
     raise not_found()
 
 

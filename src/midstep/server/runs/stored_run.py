@@ -123,8 +123,6 @@ class StoredRunView(RunView):
         """The state of the last step, with how the run ended."""
         end, step = self._current_end(), self._step()
         data, kept = step.step_data, step.kept
-        has_batch = kept is not None and kept.has_batch
-        entries = {} if kept is None else kept.entries
         state: dict[str, Any] = {
             "state": end.state,
             "paused": False,
@@ -138,14 +136,13 @@ class StoredRunView(RunView):
             "lr": step.lr,
             "steps_per_s": None,
             "timeline": step.timeline,
-            "has_batch": has_batch,
-            "batch_step": kept.integer("batch_step") if has_batch and kept is not None else None,
-            "step_data_keys": list(dict.fromkeys([*data.values, *entries])),
+            "has_batch": False,
+            "batch_step": None,
+            "step_data_keys": list(data.values),
             "step_data_offered": [],
-            "step_data_step": _data_step(data, kept if entries else None),
+            "step_data_step": data.step if data.values else None,
             "step_data_additions": data.additions,
-            "step_data_panels": {key: panel.kind for key, panel in data.panels.items()}
-            | {key: panel for key, (_, panel) in entries.items() if panel is not None},
+            "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
             "breakpoint": None,
             "repeated": None,
             "phase": None,
@@ -159,6 +156,8 @@ class StoredRunView(RunView):
             "offers": [],
             "checkpoints_off": None,
         }
+        if kept is not None:
+            state |= _with_table(kept.state_fields(), data)
         if end.state in HELD:
             state |= _read_lease_state(self.dir, end)
         return state
@@ -283,11 +282,13 @@ class StoredRunView(RunView):
         raise Refusal(409, end.state, f"The run has ended ({end.state}{reason}).")
 
 
-def _data_step(data: StepData, kept: KeptStep | None) -> int | None:
-    """The step of what is shown of the step data."""
-    if kept is not None:
-        return kept.step
-    return data.step if data.values else None
+def _with_table(fields: dict[str, Any], data: StepData) -> dict[str, Any]:
+    """Fields of what was kept, together with the table of features from the facts."""
+    panels = {key: panel.kind for key, panel in data.panels.items()}
+    fields["step_data_keys"] = list(dict.fromkeys([*data.values, *fields["step_data_keys"]]))
+    fields["step_data_panels"] = panels | fields["step_data_panels"]
+    fields["step_data_step"] = fields["step_data_step"] or (data.step if data.values else None)
+    return fields
 
 
 def _read_end(run_dir: Path) -> EndState:

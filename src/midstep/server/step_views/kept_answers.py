@@ -56,6 +56,19 @@ def kept_sample(kept: KeptStep, index: int, format: str) -> Response:  # noqa: A
     return Response(picture, media_type="image/png", headers=_etag(sample["etag"]))
 
 
+def kept_keys(kept: KeptStep) -> Response:
+    """The keys of the step data that was kept, with the panel of each."""
+    entries = {key: kept.step_data(key) for key in kept.entries}
+    readable = {key: entry for key, entry in entries.items() if entry is not None}
+    return StrictJsonResponse(
+        {
+            "step": kept.step if readable else None,
+            "keys": list(readable),
+            "panels": {key: entry["panel"] for key, entry in readable.items()},
+        }
+    )
+
+
 def kept_entry(kept: KeptStep, key: str, format: str) -> Response:  # noqa: A002 - as above
     """One entry of the step data."""
     if format == "safetensors":

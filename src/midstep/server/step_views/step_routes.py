@@ -24,6 +24,7 @@ from midstep.server.step_views.kept_answers import (
     StopId,
     kept_batch,
     kept_entry,
+    kept_keys,
     kept_picture,
     kept_sample,
 )
@@ -206,8 +207,11 @@ def _batch_tensors(captured: CapturedBatch) -> Response:
 
 
 @router.get("/step_data/keys", response_model=StepDataKeys)
-def step_data_keys(run: RunDependency) -> Response:
+def step_data_keys(run: RunDependency, stop: StopId = None) -> Response:
     """The keys of the step data, with the panel of each."""
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_keys(kept)
     shown = run.step_data()
     described = {key: panel.describe() for key, panel in shown.panels.items()}
     panels = {key: described.get(key) for key in shown.values}
