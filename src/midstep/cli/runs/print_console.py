@@ -17,6 +17,8 @@ from midstep.core.errors import ConfigError
 POLL_EVERY_S = 0.5
 TAIL_BYTES = 256 << 10
 """The last lines are looked for in so many bytes."""
+MOST_SHOWN = 8 << 20
+"""With --all the first part and so many of the last bytes are shown."""
 
 
 def console(
@@ -40,9 +42,9 @@ def console(
     if stop is not None:
         _print(_lines_before(directory, stop, lines))
         return
-    text, end = _all_text(directory) if everything else _last_lines(directory, lines)
+    text, end = ("", _print_all(directory)) if everything else _last_lines(directory, lines)
     _print(text)
-    if not (text or follow):
+    if not (end or follow):
         typer.echo("nothing was printed, or it was not kept", err=True)
     try:
         for more in _new_text(directory, end) if follow else ():
@@ -77,17 +79,20 @@ def _lines_before(directory: Path, stop: str, lines: int) -> str:
     return "".join(shown[-lines:] if lines else [])
 
 
-def _all_text(directory: Path) -> tuple[str, int]:
-    """All parts, with a line where some are missing."""
+def _print_all(directory: Path) -> int:
+    """Print all parts, with a line where some are missing; returns the end."""
     from midstep.facts.read.console_text import as_printed, read_console
 
-    texts, end = [], 0
-    while (read := read_console(directory, after=end)).text:
+    read = read_console(directory, after=0)
+    end = 0
+    while read.text and read.end > end:
         if read.start > end:
-            texts.append(f"… {read.start - end:,} bytes were not kept\n")
-        texts.append(read.text)
+            _print(f"… {read.start - end:,} bytes are not shown\n")
+        _print(as_printed(read.text))
         end = read.end
-    return as_printed("".join(texts)), end
+        # What a process wrote into its console file itself has no bound.
+        read = read_console(directory, after=max(end, read.size - MOST_SHOWN))
+    return end
 
 
 def _new_text(directory: Path, end: int) -> Iterator[str]:
@@ -99,7 +104,7 @@ def _new_text(directory: Path, end: int) -> Iterator[str]:
         # The state first: what is printed before the end is then read below.
         is_live = end_state(directory).state in ("running", "not responding")
         read = read_console(directory, after=end)
-        if read.text:
+        if read.text and read.end > end:
             yield as_printed(read.text)
             end = read.end
         elif not is_live:

@@ -66,14 +66,20 @@ def position_of(name: str) -> tuple[int, int] | None:
 
 
 def list_parts(run_dir: Path) -> list[ConsolePart]:
-    """The files of what was printed, in order. Links are left out."""
+    """The files of what was printed, in order. Links, and what overlaps, are left out."""
     try:
         with open_folder(run_dir) as folder:
             names = [name for name in os.listdir(folder) if name.startswith(FIRST)]  # noqa: PTH208 - of an opened folder
             parts = [_part(folder, name) for name in names]
     except OSError:
         return []
-    return sorted(part for part in parts if part is not None)[-MOST_PARTS:]
+    known = sorted(part for part in parts if part is not None)
+    apart = [
+        part
+        for part, before in zip(known, [None, *known], strict=False)
+        if before is None or before.stop <= part.offset
+    ]
+    return apart[-MOST_PARTS:]
 
 
 def _part(folder: int, name: str) -> ConsolePart | None:

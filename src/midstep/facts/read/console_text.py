@@ -37,7 +37,7 @@ def read_console(
         OSError: a part was removed meanwhile.
     """
     parts = list_parts(run_dir)
-    size = parts[-1].stop if parts else 0
+    size = max((part.stop for part in parts), default=0)
     wanted = max(0, size - tail) if after is None else min(after, size)
     if after is None:
         parts = _without_gap(parts)

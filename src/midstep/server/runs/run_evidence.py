@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ MOST_STOPS = 500
 CAUSES = frozenset(get_args(StopCause))
 RELEASES = frozenset({"resume", "step", "run_until", "back", "stop"})
 """Commands that end a pause."""
+RECORDED_WITHIN_S = 1.0
 
 
 def describe_evidence(folder: Path) -> dict[str, Any]:
@@ -62,22 +62,25 @@ class _Facts:
     attempt: int
     hits: list[dict[str, Any]]
     """Stops by breakpoints, described as far as facts can."""
-    releases: list[float] = field(default_factory=list)
-    """Wall times at which pauses ended, sorted."""
+    releases: Mapping[tuple[int, int], list[float]] = field(default_factory=dict)
+    """Wall times at which pauses ended, by timeline and step."""
 
     def is_over(self, end: KeptStep) -> bool:
         """Whether this is the end of the last attempt."""
         attempt = end.integer("attempt")
         return attempt is None or attempt >= self.attempt
 
-    def lasted_s(self, since: float) -> float | None:
+    def lasted_s(self, name: StopName, since: float) -> float | None:
         """How long a pause lasted that began then."""
-        index = bisect.bisect_right(self.releases, since)
-        return self.releases[index] - since if index < len(self.releases) else None
+        ends = self.releases.get((name.timeline, name.step), ())
+        # A command may be submitted while the pause is being recorded.
+        later = [each - since for each in ends if each > since - RECORDED_WITHIN_S]
+        return max(0.0, min(later)) if later else None
 
 
 def _read_facts(folder: Path) -> _Facts:
-    timeline, attempt, rewinds, releases, hits = 0, 1, [], [], []
+    timeline, attempt, rewinds, hits = 0, 1, [], []
+    releases: dict[tuple[int, int], list[float]] = {}
     try:
         for event in FactsReader(folder).each_event():
             timeline = max(timeline, event["timeline"])
@@ -88,18 +91,26 @@ def _read_facts(folder: Path) -> _Facts:
             if kind == "rewind":
                 rewinds.append(event)
             elif kind == "command" and event.get("command") in RELEASES:
-                # A command of several steps is recorded when these are made.
-                took = event.get("duration_s")
-                releases.append(event["wall"] - (took if isinstance(took, int | float) else 0.0))
+                asked = event.get("asked_step")
+                if isinstance(asked, int):
+                    releases.setdefault((event["timeline"], asked), []).append(_began(event))
             elif kind == "breakpoint":
                 hits.append(event)
     except (MidstepError, KeyError, TypeError):
         pass  # a damaged run is shown as far as it can be read
     limits = path_of(timeline, find_rewinds(rewinds)).limits
-    facts = _Facts(limits=limits, attempt=attempt, hits=[], releases=sorted(releases))
+    facts = _Facts(limits=limits, attempt=attempt, hits=[], releases=releases)
     described = (_describe_hit(hit, facts) for hit in hits[-MOST_STOPS:])
     facts.hits = [each for each in described if each is not None]
     return facts
+
+
+def _began(command: Mapping[str, Any]) -> float:
+    """When a command let the run go on. One of several steps is recorded when these are made."""
+    wall, took = float(command["wall"]), command.get("duration_s")
+    if command["command"] in ("step", "run_until") and isinstance(took, int | float):
+        return wall - took
+    return wall
 
 
 def _describe(kept: KeptStep, facts: _Facts) -> dict[str, Any]:
@@ -115,7 +126,7 @@ def _describe(kept: KeptStep, facts: _Facts) -> dict[str, Any]:
         "current": is_on_path(kept.stop.name, facts.limits),
         "attempt": kept.integer("attempt"),
         "at": at,
-        "lasted_s": None if at is None or is_end else facts.lasted_s(at),
+        "lasted_s": None if at is None or is_end else facts.lasted_s(kept.stop.name, at),
         "cause": cause if cause in CAUSES else "other",
         "who": kept.text("who"),
         "reason": kept.text("reason"),
@@ -144,7 +155,7 @@ def _describe_hit(event: Mapping[str, Any], facts: _Facts) -> dict[str, Any] | N
         "current": is_on_path(name, facts.limits),
         "attempt": event["attempt"],
         "at": event["wall"],
-        "lasted_s": facts.lasted_s(event["wall"]),
+        "lasted_s": facts.lasted_s(name, event["wall"]),
         "cause": "breakpoint",
         "who": "breakpoint",
         "reason": None,

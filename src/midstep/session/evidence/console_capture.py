@@ -156,10 +156,20 @@ class ConsoleCapture:
         self._thread = threading.Thread(target=self._run, name="midstep-console", daemon=True)
         self._thread.start()
 
-    @property
     def end(self) -> int | None:
-        """Bytes printed so far, as far as they are written; None if nothing is captured."""
-        return None if self._writer is None else self._writer.offset
+        """Bytes printed so far; None if nothing is captured. At a boundary of the loop.
+
+        What waits is written, unless the thread is writing: the loop must not wait for a disk.
+        """
+        writer = self._writer
+        if writer is None:
+            return None
+        if self._write_lock.acquire(blocking=False):
+            try:
+                self._guarded(lambda: self._write_printed(writer, commits=True))
+            finally:
+                self._write_lock.release()
+        return writer.offset
 
     def add_traceback(self, text: str) -> None:
         """Add the traceback that ends the run: the interpreter prints it when nobody listens."""

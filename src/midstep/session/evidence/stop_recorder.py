@@ -65,6 +65,8 @@ class Stop:
     whole: CapturedBatch | None
     """The whole batch of these samples, where it is still there."""
     data: StepData
+    console_end: int | None
+    """Bytes that were printed until then; None if nothing is captured."""
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -178,7 +180,14 @@ class StopRecorder:
         batch = whole = None
         if self._keeps_samples:
             batch, whole = control.captures.newest_batch(SHOWN)
-        return Stop(name=name, manifest=manifest, batch=batch, whole=whole, data=data)
+        return Stop(
+            name=name,
+            manifest=manifest,
+            batch=batch,
+            whole=whole,
+            data=data,
+            console_end=None if self._console is None else self._console.end(),
+        )
 
     # -- handing over -----------------------------------------------------------------------------
 
@@ -308,22 +317,23 @@ class StopRecorder:
         if batch is not None:
             yield from _safely(encoder.batch_parts(batch, etag), "batch", problems)
         yield from _safely(encoder.step_data_parts(data, keys[:1]), "step data", problems)
-        yield from self._console_part()
+        yield from self._console_part(stop.console_end)
         yield from self._watched_rows(stop)
         others = encoder.step_data_parts(data, keys[1:], first=1)
         yield from _safely(others, "step data", problems)
         if batch is not None and whole is not None:
             yield from _safely(encoder.sample_parts(whole, batch, etag), "samples", problems)
 
-    def _console_part(self) -> Iterator[Part]:
-        if self._console is None or self._console.end is None:
+    def _console_part(self, end: int | None) -> Iterator[Part]:
+        """The last lines that were printed before the stop."""
+        if not end:
             return
-        self._console.flush()
+        start = max(0, end - CONSOLE_BYTES)
         try:
-            text = as_printed(read_console(self._run_dir, tail=CONSOLE_BYTES).text)
-        except OSError:  # it is being replaced; the console itself is kept
+            read = read_console(self._run_dir, after=start, most=end - start)
+        except OSError:  # a part was removed; the console itself is kept
             return
-        yield "console.txt", text.encode("utf-8", "backslashreplace")
+        yield "console.txt", as_printed(read.text).encode("utf-8", "backslashreplace")
 
     def _watched_rows(self, stop: Stop) -> Iterator[Part]:
         """The points of watched rows; at the end the run saves all of them."""
