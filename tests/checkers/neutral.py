@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep import view
 from midstep.control import Command, DebugController
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.core.errors import ControlError
@@ -43,6 +44,7 @@ __all__ = [
     "two_calls",
     "wait_until",
     "with_hooks",
+    "with_view",
 ]
 
 PATIENCE_S = 60.0
@@ -184,9 +186,13 @@ def bare(training: Training, trace: Trace) -> None:
 
 
 def attached(
-    training: Training, trace: Trace, scene: Scene, hooks: Callable[[], list[Hook]] = list
+    training: Training,
+    trace: Trace,
+    scene: Scene,
+    hooks: Callable[[], list[Hook]] = list,
+    view: Any = None,
 ) -> None:
-    """The same loop under `attach`, perhaps with hooks."""
+    """The same loop under `attach`, perhaps with hooks, or with a view of its samples."""
     with attach(
         training.model,
         training.optimizer,
@@ -196,6 +202,7 @@ def attached(
         controller=scene.controller,
         serve=scene.page,
         port=0,
+        view=view,
     ) as run:
         run.show(*hooks())
         scene.open_page(run.url)
@@ -222,6 +229,24 @@ def with_hooks(training: Training, trace: Trace, scene: Scene) -> None:
     attached(training, trace, scene, hooks=every_hook)
     for events in scene.save_dir.rglob("events*.jsonl"):
         assert "hook_off" not in events.read_text(), "a hook was switched off"
+
+
+def with_view(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with every word of a view, whose function uses torch."""
+    decoded: list[str] = []
+
+    def text(ids: list[int]) -> str:
+        decoded.append(" ".join(f"w{each}" for each in torch.tensor(ids).tolist()))
+        return decoded[-1]
+
+    names = [f"class {k}" for k in range(11)]
+    shown = view(text=text, class_names=names, denormalize=(0.5, 0.5), sample_rate=8_000)
+    attached(training, trace, scene, view=shown)
+    for reader in scene.readers:  # what the page asked for is answered
+        reader.join(PATIENCE_S)
+    has_tokens = hasattr(training.model, "embedding")
+    # Once it was tried, when the run was attached.
+    assert (len(decoded) > 1) == (has_tokens and scene.subscribes), "the view was not used"
 
 
 def two_calls(training: Training, trace: Trace, scene: Scene) -> None:

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from midstep.explore.sample_losses import DRAWS
-from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls, with_hooks
+from tests.checkers.neutral import (
+    CONDITIONS,
+    assert_neutral,
+    attached,
+    two_calls,
+    with_hooks,
+    with_view,
+)
 from tests.checkers.trainings import conv_net, net_with_loss, small_transformer
 
 RANDOM = f"The losses of single samples are not known: {DRAWS}."
@@ -27,8 +34,16 @@ def test_a_training_with_every_hook_and_rule_stays_the_same(training, condition,
     assert_neutral(training, with_hooks, tmp_path, {condition: CONDITIONS[condition]})
 
 
-@pytest.mark.parametrize("training", [conv_net, net_with_loss])
-@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+@pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS.keys())
+def test_a_training_with_a_view_of_its_samples_stays_the_same(training, tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "subscribed")}
+    assert_neutral(training, with_view, tmp_path, conditions)
+
+
+@pytest.mark.parametrize(
+    ("training", "condition"),
+    [(conv_net, "stepped"), (net_with_loss, "stepped"), (net_with_loss, "subscribed")],
+)
 def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
     training, condition, tmp_path
 ):

@@ -552,6 +552,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["batch_sample"];
         put?: never;
@@ -625,6 +627,29 @@ export interface paths {
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1323,6 +1348,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["short_batch_sample"];
         put?: never;
@@ -1396,6 +1423,29 @@ export interface paths {
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["short_cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["short_diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1867,10 +1917,36 @@ export interface components {
             step?: number | null;
         };
         /**
+         * BadInputOut
+         * @description The values of one sample that are not finite.
+         */
+        BadInputOut: {
+            /** Bad */
+            bad: number;
+            /** Field */
+            field: string;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Of */
+            of: number;
+            /** Position */
+            position: number;
+            /** Sample */
+            sample: number | null;
+            /** What */
+            what: string;
+            /** Where */
+            where: string;
+        };
+        /**
          * BatchOut
          * @description The last captured batch: everything but its picture, at most 300 kB.
          */
         BatchOut: {
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
@@ -1879,14 +1955,16 @@ export interface components {
             etag: string;
             /** First */
             first: number;
+            frames: components["schemas"]["FramesOut"] | null;
             grid: components["schemas"]["GridOut"] | null;
             /**
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Labels */
             labels: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Loss Fact */
@@ -1897,8 +1975,13 @@ export interface components {
             loss_shares: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Losses */
             losses: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Nonfinite In */
+            nonfinite_in: number[] | null;
+            /** Note */
+            note: string | null;
             /** Png */
             png: string | null;
             /** Predictions */
@@ -1909,12 +1992,16 @@ export interface components {
             rows: (number | ("NaN" | "Infinity" | "-Infinity"))[][] | null;
             /** Sample Ids */
             sample_ids: number[] | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Shown */
             shown: number;
             /** Step */
             step: number;
+            /** Texts */
+            texts: string[] | null;
         };
         /**
          * BatchSubscription
@@ -2039,6 +2126,40 @@ export interface components {
             type: "capture";
         };
         /**
+         * ChangeOut
+         * @description One thing that is compared over the last steps.
+         */
+        ChangeOut: {
+            /** After */
+            after: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Before */
+            before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Cause */
+            is_cause: boolean;
+            /** Key */
+            key: string;
+            /** Line */
+            line: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+            /** Reading */
+            reading: string;
+            /** Step */
+            step: number | null;
+            /** What */
+            what: string;
+        };
+        /**
+         * ClassOut
+         * @description A class of a mask.
+         */
+        ClassOut: {
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Share */
+            share: number;
+        };
+        /**
          * ClusterOut
          * @description A cluster and its pairs.
          */
@@ -2051,6 +2172,21 @@ export interface components {
             pairs: {
                 [key: string]: number;
             };
+        };
+        /**
+         * ColumnOut
+         * @description One value for each sample.
+         */
+        ColumnOut: {
+            /** Cells */
+            cells: (number | ("NaN" | "Infinity" | "-Infinity") | string)[];
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "target";
         };
         /** CommandIn */
         CommandIn: components["schemas"]["PauseCommandIn"] | components["schemas"]["StepCommandIn"] | components["schemas"]["BackCommandIn"] | components["schemas"]["ResumeCommandIn"] | components["schemas"]["RunUntilCommandIn"] | components["schemas"]["StopCommandIn"] | components["schemas"]["SetHparamsCommandIn"] | components["schemas"]["SaveCheckpointCommandIn"] | components["schemas"]["LoadCheckpointCommandIn"] | components["schemas"]["ResetSessionCommandIn"] | components["schemas"]["DeterminismHealthCommandIn"] | components["schemas"]["TestNowCommandIn"] | components["schemas"]["InfluenceCommandIn"] | components["schemas"]["AnyCommandIn"];
@@ -2402,6 +2538,52 @@ export interface components {
             steps: number;
         };
         /**
+         * DiagnosisOut
+         * @description Where a stop came from, found after it on copies.
+         */
+        DiagnosisOut: {
+            /** Batch Size */
+            batch_size: number;
+            /** Broken Samples */
+            broken_samples: number;
+            /** Broken Weights */
+            broken_weights: number;
+            /** Cause */
+            cause: string | null;
+            /** Changes */
+            changes: components["schemas"]["ChangeOut"][];
+            /** Has Ids */
+            has_ids: boolean;
+            /** Inputs */
+            inputs: components["schemas"]["BadInputOut"][];
+            /** Layers */
+            layers: components["schemas"]["LayerOut"][];
+            /** Notes */
+            notes: string[];
+            origin: components["schemas"]["OriginOut"] | null;
+            pictures: components["schemas"]["PicturesOut"] | null;
+            /** Positions */
+            positions: number[];
+            /** Samples */
+            samples: number[];
+            /** Step */
+            step: number;
+            /** Steps */
+            steps: number[];
+            /** Timeline */
+            timeline: number;
+            /** Title */
+            title: string;
+            /** Took S */
+            took_s: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Weights */
+            weights: number;
+            /** Weights Exact */
+            weights_exact: boolean;
+            /** Weights Step */
+            weights_step: number | null;
+        };
+        /**
          * EndIn
          * @description How to end a process that does not react to a stop.
          */
@@ -2482,6 +2664,8 @@ export interface components {
             action: "pause" | "mark";
             /** Breakpoint */
             breakpoint: number;
+            /** Cause */
+            cause: string | null;
             /** Condition */
             condition: string;
             explanation: components["schemas"]["ExplanationOut"] | null;
@@ -2491,12 +2675,19 @@ export interface components {
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /**
+             * Positions
+             * @default []
+             */
+            positions: number[];
             /** Rule */
             rule: string | null;
             /** Samples */
             samples: number[];
             /** Step */
             step: number;
+            /** Title */
+            title: string | null;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
@@ -2511,11 +2702,11 @@ export interface components {
             checkpoints: components["schemas"]["KeptCheckpoint"][];
             /** Console Bytes */
             console_bytes: number;
-            end: components["schemas"]["StopOut"] | null;
+            end: components["schemas"]["KeptStopOut"] | null;
             /** Shown */
             shown: string | null;
             /** Stops */
-            stops: components["schemas"]["StopOut"][];
+            stops: components["schemas"]["KeptStopOut"][];
         };
         /**
          * ExplanationOut
@@ -2543,6 +2734,18 @@ export interface components {
              * @enum {string}
              */
             kind: "expression";
+        };
+        /**
+         * FailureOut
+         * @description The error that ended the run.
+         */
+        FailureOut: {
+            /** Error */
+            error: string;
+            /** Step */
+            step: number | null;
+            /** Traceback */
+            traceback: string | null;
         };
         /**
          * FieldOut
@@ -2655,6 +2858,19 @@ export interface components {
             /** Tensors */
             tensors: string[];
             thresholds: components["schemas"]["ForceThresholds"];
+        };
+        /**
+         * FramesOut
+         * @description Images of one sample, of which the picture of the batch has the first.
+         */
+        FramesOut: {
+            /** Count */
+            count: number;
+            /**
+             * Word
+             * @enum {string}
+             */
+            word: "frame" | "channel";
         };
         /**
          * GradNormCondition
@@ -3077,6 +3293,52 @@ export interface components {
             timeline: number;
         };
         /**
+         * KeptStopOut
+         * @description One stop of a run, or its end.
+         */
+        KeptStopOut: {
+            /** At */
+            at: number | null;
+            /** Attempt */
+            attempt: number | null;
+            /** Batch Step */
+            batch_step: number | null;
+            breakpoint: components["schemas"]["Evidence"] | null;
+            /** Bytes */
+            bytes: number;
+            /**
+             * Cause
+             * @enum {string}
+             */
+            cause: "breakpoint" | "pause" | "step" | "run_until" | "back" | "hold" | "finished" | "stopped" | "exception" | "other";
+            /** Current */
+            current: boolean;
+            /** Id */
+            id: string;
+            /** Kept */
+            kept: boolean;
+            /** Lasted S */
+            lasted_s: number | null;
+            /** Not Kept */
+            not_kept: {
+                [key: string]: string;
+            };
+            /** Of Samples */
+            of_samples: number | null;
+            /** Reason */
+            reason: string | null;
+            /** Samples */
+            samples: number | null;
+            /** Step */
+            step: number;
+            /** Step Data */
+            step_data: string[];
+            /** Timeline */
+            timeline: number;
+            /** Who */
+            who: string | null;
+        };
+        /**
          * KeySubscription
          * @description Step data of one key, or all of it; or what needs clones of one tensor.
          */
@@ -3100,6 +3362,34 @@ export interface components {
             note?: string | null;
             /** Tags */
             tags?: string[] | null;
+        };
+        /**
+         * LayerOut
+         * @description One row: the input, a module, or the loss.
+         */
+        LayerOut: {
+            /** Bad */
+            bad: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Gradient */
+            gradient: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Broken */
+            is_broken: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "module" | "loss";
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "source" | "first" | "carries" | "ok";
+            /** Weight */
+            weight: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Weight Before */
+            weight_before: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
         /**
          * LayersSubscription
@@ -3166,6 +3456,22 @@ export interface components {
             parent: string | null;
             /** Timelines */
             timelines: components["schemas"]["TimelineOut"][];
+        };
+        /**
+         * LinesOut
+         * @description Curves: the smallest and the largest value of each interval, channel after channel.
+         */
+        LinesOut: {
+            /** Channels */
+            channels: number;
+            /** High */
+            high: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Length */
+            length: number;
+            /** Low */
+            low: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Points */
+            points: number;
         };
         /**
          * LoadCheckpointCommandIn
@@ -3244,6 +3550,16 @@ export interface components {
             y: (number | ("NaN" | "Infinity" | "-Infinity"))[];
         };
         /**
+         * MaskOut
+         * @description Masks of the images: `…/batch/picture?layer=mask` has a class in each pixel.
+         */
+        MaskOut: {
+            /** Classes */
+            classes: components["schemas"]["ClassOut"][];
+            /** Layers */
+            layers: ("mask" | "prediction")[];
+        };
+        /**
          * MetricCondition
          * @description Pause when the comparison of a logged scalar with a value is true.
          */
@@ -3291,6 +3607,19 @@ export interface components {
              * @enum {string}
              */
             kind: "loss_nonfinite";
+        };
+        /**
+         * OriginOut
+         * @description Where the first value that is not finite appeared.
+         */
+        OriginOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "input" | "parameter" | "module" | "operation" | "gradient";
+            /** Name */
+            name: string;
         };
         /**
          * PairLine
@@ -3407,6 +3736,18 @@ export interface components {
         /** PausePayload */
         PausePayload: Record<string, never>;
         /**
+         * PicturesOut
+         * @description The first sample at fault, and its row of the first bad output.
+         */
+        PicturesOut: {
+            input: components["schemas"]["PlaneOut"] | null;
+            output: components["schemas"]["PlaneOut"] | null;
+            /** Output Of */
+            output_of: string | null;
+            /** Position */
+            position: number;
+        };
+        /**
          * PingMessage
          * @description Sent after a second without other messages; longer silence means a lost connection.
          */
@@ -3418,6 +3759,28 @@ export interface components {
              * @enum {string}
              */
             type: "ping";
+        };
+        /**
+         * PlaneOut
+         * @description One channel as a small picture.
+         */
+        PlaneOut: {
+            /** Channel */
+            channel: number | null;
+            /** Channels */
+            channels: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Levels */
+            levels: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Signed */
+            signed: boolean;
+            /** Width */
+            width: number;
         };
         /**
          * PreviewIn
@@ -3886,12 +4249,16 @@ export interface components {
         SampleOut: {
             /** Channels */
             channels: number | null;
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
             dtype: string;
             /** Etag */
             etag: string;
+            frames: components["schemas"]["FramesOut"] | null;
+            grid: components["schemas"]["GridOut"] | null;
             /** Height */
             height: number | null;
             /** High */
@@ -3902,27 +4269,39 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Label */
             label: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Loss Share */
             loss_share: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Low */
             low: number | ("NaN" | "Infinity" | "-Infinity");
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Note */
+            note: string | null;
+            /** Pieces */
+            pieces: string[] | null;
             /** Prediction */
             prediction: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
             /** Probability */
             probability: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Sample Id */
             sample_id: number | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Step */
             step: number;
+            /** Text */
+            text: string | null;
+            /** Tokens */
+            tokens: number[] | null;
             /** Values */
             values: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Width */
@@ -4216,6 +4595,8 @@ export interface components {
             busy_with: string | null;
             /** Checkpoints Off */
             checkpoints_off: string | null;
+            /** Diagnosed Step */
+            diagnosed_step: number | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */
@@ -4409,49 +4790,11 @@ export interface components {
         };
         /**
          * StopOut
-         * @description One stop of a run, or its end.
+         * @description The last stop of a run by a breakpoint, a rule or an error.
          */
         StopOut: {
-            /** At */
-            at: number | null;
-            /** Attempt */
-            attempt: number | null;
-            /** Batch Step */
-            batch_step: number | null;
-            breakpoint: components["schemas"]["Evidence"] | null;
-            /** Bytes */
-            bytes: number;
-            /**
-             * Cause
-             * @enum {string}
-             */
-            cause: "breakpoint" | "pause" | "step" | "run_until" | "back" | "hold" | "finished" | "stopped" | "exception" | "other";
-            /** Current */
-            current: boolean;
-            /** Id */
-            id: string;
-            /** Kept */
-            kept: boolean;
-            /** Lasted S */
-            lasted_s: number | null;
-            /** Not Kept */
-            not_kept: {
-                [key: string]: string;
-            };
-            /** Of Samples */
-            of_samples: number | null;
-            /** Reason */
-            reason: string | null;
-            /** Samples */
-            samples: number | null;
-            /** Step */
-            step: number;
-            /** Step Data */
-            step_data: string[];
-            /** Timeline */
-            timeline: number;
-            /** Who */
-            who: string | null;
+            diagnosis: components["schemas"]["DiagnosisOut"] | null;
+            failure: components["schemas"]["FailureOut"] | null;
         };
         /** StopPayload */
         StopPayload: Record<string, never>;
@@ -5894,6 +6237,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
                 /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
@@ -5945,6 +6290,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
                 /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
                 stop?: string | null;
             };
@@ -6145,6 +6494,38 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -7406,6 +7787,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
                 /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
@@ -7454,6 +7837,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
                 /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
                 stop?: string | null;
             };
@@ -7638,6 +8025,35 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

@@ -33,6 +33,8 @@ export const PanelThinning = createContext("");
 
 /** Of which moment the panels inside are: what they are called then, and what the header says and offers besides. */
 export const PanelMoment = createContext<{ title?: string; fact: string; tools?: ReactNode } | null>(null);
+/** A choice that the panel inside shows first among its tools, where several share one place. */
+export const PanelChoice = createContext<ReactNode>(null);
 
 /** A panel: header of 36 px, then one of its states. */
 export function Panel(props: PanelProps) {
@@ -41,6 +43,7 @@ export function Panel(props: PanelProps) {
   const shownFact = state.kind === "loading" && state.count ? state.count : fact;
   const thinning = useContext(PanelThinning);
   const moment = useContext(PanelMoment);
+  const choice = useContext(PanelChoice);
   return (
     <section
       aria-label={title}
@@ -63,6 +66,7 @@ export function Panel(props: PanelProps) {
           data-tools=""
           className="ml-auto flex min-h-9 min-w-0 items-center gap-2 @max-[550px]:flex-wrap @max-[550px]:justify-end"
         >
+          {choice}
           {state.kind === "loading" && state.onCancel ? (
             <Button look="ghost" small onClick={state.onCancel}>
               Cancel

@@ -132,6 +132,13 @@ class Client(CommandMethods):
         """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
         return dict(self._requests.get(self._requests.debug_path("rewind")))
 
+    def why(self) -> dict[str, Any]:
+        """Return where the last stop came from (`diagnosis`), and the error of a `failure`.
+
+        Either is None if there is none.
+        """
+        return dict(self._requests.get(self._requests.debug_path("diagnosis")))
+
     def state(self) -> dict[str, Any]:
         """Return the state of the run: step, paused, parked, loss, lr, and more."""
         return dict(self._requests.get(self._requests.debug_path("state")))
@@ -139,7 +146,7 @@ class Client(CommandMethods):
     def batch(
         self, *, first: int = 0, count: int = 64, inline: bool = False, stop: str | None = None
     ) -> dict[str, Any]:
-        """Return the last captured batch: loss, ids, labels and losses of the shown samples.
+        """Return the last captured batch: the shown samples as their kind, ids, targets and losses.
 
         The run captures what you read for five seconds after each call; the first call waits for
         the end of the step in progress, at most two seconds.
@@ -160,6 +167,7 @@ class Client(CommandMethods):
         first: int = 0,
         count: int = 64,
         etag: str | None = None,
+        layer: str = "image",
         stop: str | None = None,
     ) -> bytes:
         """Return the picture of the same samples: a PNG, whose tiles `batch()["grid"]` describes.
@@ -168,22 +176,34 @@ class Client(CommandMethods):
             first: index of the first sample.
             count: how many samples, at most 512.
             etag: of `batch()`, for the picture of the same step; it must still be held.
+            layer: `image`, or `mask` or `prediction` for the class of each pixel as a byte.
             stop: as in `batch`.
         """
         path = self._requests.debug_path("batch/picture")
-        return self._requests.fetch(path, first=first, count=count, etag=etag, stop=stop)
+        return self._requests.fetch(
+            path, first=first, count=count, etag=etag, layer=layer, stop=stop
+        )
 
-    def batch_sample(self, index: int, *, picture: bool = False, stop: str | None = None) -> Any:
+    def batch_sample(
+        self,
+        index: int,
+        *,
+        picture: bool = False,
+        layer: str = "image",
+        stop: str | None = None,
+    ) -> Any:
         """Return one sample at full resolution, as a dict, or as the bytes of a PNG.
 
         Args:
             index: position in the batch.
             picture: whether to return the PNG.
+            layer: of the picture, as in `batch_picture`.
             stop: as in `batch`.
         """
         path = self._requests.debug_path("batch/sample")
         if picture:
-            return self._requests.fetch(path, index=int(index), format="png", stop=stop)
+            query = {"index": int(index), "format": "png", "layer": layer, "stop": stop}
+            return self._requests.fetch(path, **query)
         return dict(self._requests.get(path, index=int(index), stop=stop))
 
     def step_data(

@@ -56,8 +56,14 @@ class ControlState:
     """How many samples the step in progress has; 0 if unknown."""
     end_listeners: tuple[Callable[[], None], ...] = ()
     """Called by the training thread when a step ends."""
-    park_listeners: tuple[Callable[[Park], None], ...] = ()
-    """Called by the training thread when it parks, once everything is captured."""
+    diagnosis: dict[str, Any] | None = None
+    """Why the run stopped last, replaced as a whole; see `midstep.session.diagnosis`."""
+    failure: dict[str, Any] | None = None
+    """What ended the run, if an error did; replaced as a whole."""
+    park_listeners: tuple[Callable[[], None], ...] = ()
+    """Called by the training thread when it has parked."""
+    park: Park | None = None
+    """Why the training thread parked last."""
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self.clock = clock
@@ -205,27 +211,24 @@ class ControlState:
                 self.end_listeners = _without(self.end_listeners, listener)
 
     def call_park_listeners(self) -> None:
-        """Call who keeps what this pause shows. On the training thread, without the lock."""
-        if not self.park_listeners:
-            return
-        park = self._describe_park()
+        """Call who looks into a run that has just parked. On the training thread."""
         for listener in self.park_listeners:
             try:
-                listener(park)
+                listener()
             except Exception:
-                # As above.
-                log.exception("a listener raised at a pause and is off")
+                # As above; the run stays parked.
+                log.exception("a listener raised when the run parked, and is off")
                 self.park_listeners = _without(self.park_listeners, listener)
 
-    def _describe_park(self) -> Park:
-        evidence = self.breakpoint_evidence
+    def describe_park(self) -> Park:
+        """Why the training thread parks now. Before the commands that led here are answered."""
         if self.end is not None:
             return Park(cause="exception", reason=self.reason)
-        if evidence is not None:
+        if self.breakpoint_evidence is not None:
+            evidence = self.breakpoint_evidence
             return Park(cause="breakpoint", who="breakpoint", breakpoint=evidence)
         if self.active_hold is not None:
             return Park(cause="hold", who="system", reason=self.active_hold[0])
-        # The command that led here is answered after this.
         records = [*self.completed_commands][-1:]
         command = records[0].command if records else None
         return Park(
@@ -341,21 +344,6 @@ class Sinks:
 
         return remove
 
-    def on_park(self, listener: Callable[[Park], None]) -> Callable[[], None]:
-        """Call `listener` on the training thread when it parks; the result removes it.
-
-        Everything of the step is captured then. The listener must return at once.
-        """
-        state = self._state
-        with state.lock:
-            state.park_listeners = (*state.park_listeners, listener)
-
-        def remove() -> None:
-            with state.lock:
-                state.park_listeners = _without(state.park_listeners, listener)
-
-        return remove
-
     def on_step_end(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on the training thread when an observed step ends.
 
@@ -369,5 +357,21 @@ class Sinks:
         def remove() -> None:
             with state.lock:
                 state.end_listeners = _without(state.end_listeners, listener)
+
+        return remove
+
+    def on_park(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when it has parked, once for each park.
+
+        The run already shows that it is paused, and its commands wait until the listener returns.
+        Returns a function that removes the listener.
+        """
+        state = self._state
+        with state.lock:
+            state.park_listeners = (*state.park_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.park_listeners = _without(state.park_listeners, listener)
 
         return remove

@@ -50,6 +50,8 @@ class _Call:
     """None once it is reduced, or if there is a note."""
     is_guess: bool = False
     """Whether a forward pass was seen, and not the loss."""
+    count: int = 1
+    """Calls of the same kind in this micro-batch, which are not held."""
     note: str | None = None
     """Why it is neither held nor reduced."""
     output: Any = None
@@ -148,8 +150,7 @@ class StepLosses:
             loss_fn=self._loss_fn, inputs=detached(tuple(inputs)), named=detached(dict(named))
         )
         call = _Call(origin=origin, output=detached(output), versions=_versions(origin))
-        (held.named if is_named else held.losses).append(call)
-        self._hold(call, batch, is_shown=is_shown)
+        self._add(call, held.named if is_named else held.losses, batch, is_shown=is_shown)
 
     def model_called(
         self,
@@ -167,13 +168,19 @@ class StepLosses:
             return
         origin = ModelCall.of(args, kwargs, output)
         call = _Call(origin=origin, versions=_versions(origin), is_guess=True)
-        held.forwards.append(call)
-        self._hold(call, batch, is_shown=is_shown)
+        self._add(call, held.forwards, batch, is_shown=is_shown)
 
     def _of(self, number: int) -> _MicroBatch | None:
         if number not in self._micro_batches and len(self._micro_batches) >= MICRO_BATCHES_HELD:
             return None
         return self._micro_batches.setdefault(number, _MicroBatch())
+
+    def _add(self, call: _Call, calls: list[_Call], batch: Any, *, is_shown: bool) -> None:
+        if calls:  # which one belongs to the samples is unknown, so they are only counted
+            calls[0].count += 1
+        else:
+            calls.append(call)
+            self._hold(call, batch, is_shown=is_shown)
 
     def _hold(self, call: _Call, batch: Any, *, is_shown: bool) -> None:
         """Hold what a call computed with, or reduce it now if it is large."""
@@ -235,10 +242,10 @@ class StepLosses:
         if held is None:
             return self._how_to
         for calls in (held.named, held.losses, held.forwards):
-            if len(calls) == 1:
+            if calls and calls[0].count == 1:
                 return calls[0]
-            if calls:
-                return SEVERAL.format(count=len(calls), how_to=self._how_to)
+            if calls and not calls[0].is_guess:
+                return SEVERAL.format(count=calls[0].count, how_to=self._how_to)
         return self._how_to
 
     # -- when the batch is copied -----------------------------------------------------------------

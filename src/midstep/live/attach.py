@@ -40,6 +40,7 @@ def attach(
     git_diff: bool = True,
     console: bool = True,
     evidence: bool = True,
+    view: Any = None,
     total_steps: int | None = None,
     mirror: Sequence[str] = (),
     name: str | None = None,
@@ -74,7 +75,8 @@ def attach(
             out if there is none, and loop over `run.steps(n)`.
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
-        loss_fn: a module whose output is the loss; without it, log the loss.
+        loss_fn: the loss: a module, or a function that you call as `run.loss(output, target)`. Then
+            the page shows the loss of each sample. Without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
             anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
             `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
@@ -89,6 +91,8 @@ def attach(
             The environment variable MIDSTEP_CONSOLE=off switches it off, too.
         evidence: keep the shown samples, layers and breakpoints of each stop and of the end in the
             run directory, so that the page shows them when the run is over.
+        view: how samples are shown: `midstep.view(…)`, a tokenizer, or a function from token ids
+            to text. Without it, it is guessed from the batch.
         total_steps: of the training, for the progress shown, where the loop cannot know.
         mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
@@ -124,6 +128,7 @@ def attach(
     >>> run.step
     4
     """
+    from midstep.control.samples.view_check import checked_view
     from midstep.session.config import SessionConfig
 
     optimizers, names = as_optimizers(optimizer)
@@ -158,6 +163,7 @@ def attach(
         settings,
         given_config=config,
         labels=labels,
+        view=checked_view(view),
         git_diff=git_diff,
         total_steps=total_steps,
         mode=current_mode(),

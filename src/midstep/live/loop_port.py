@@ -121,10 +121,8 @@ class LoopPort:
 
     def before_batch(self) -> None:
         """A batch is requested: the boundary, if an optimizer step was made since the last one."""
-        if self._is_detached:
-            return
-        if self.in_iteration:
-            return  # the next index is the boundary
+        if self._is_detached or self.in_iteration:
+            return  # in an iteration the next index is the boundary
         if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
             self._begin_pass(self._replay)
         if self._has_stepped:
@@ -178,7 +176,8 @@ class LoopPort:
         self._is_pass_over, self._controller.captures.last_batch = False, None
         if self._window.count == 0 and self._epochs.is_between:
             self._epochs.batch_came()
-        self._window.add(batch, ids if type(ids) is IntIds else integer_ids(ids))
+        known = ids if type(ids) is IntIds else integer_ids(ids)
+        self._window.add(batch, known, keep=self._controller.breakpoints.can_stop)
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
@@ -276,7 +275,7 @@ class LoopPort:
         if not self.in_iteration and (self._loop is not None or not self._has_entered):
             self._has_batch_before = True
         self._controller.captures.last_batch = None
-        self._window.declare(batch)
+        self._window.declare(batch, keep=self._controller.breakpoints.can_stop)
 
     # -- run.steps --------------------------------------------------------------------------------
 

@@ -131,6 +131,9 @@ class StepReporter:
             results: losses and predictions of its samples, while they are in view.
             mark: its learning rate, and the checksums that are recorded with it.
         """
+        diagnoser = self._run.diagnoser
+        if diagnoser is not None and diagnoser.held.is_on:
+            diagnoser.held.note_batches(batches, sample_ids)
         samples = 0 if sample_ids is None else len(sample_ids)
         self._meter.add(samples)
         if not self._user_names.issuperset(scalars):

@@ -5,11 +5,13 @@ import { useRunDetail } from "@/api/runs";
 import { batchFact, shownStop } from "@/features/kept/words";
 import { formatCount } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { diagnosedStep } from "@/live/diagnosed";
 import { useBreakpoints, useRunId, useRunState } from "@/live/hooks";
 import { useKeptStop } from "@/live/keptStop";
-import { PanelMoment, PanelSlot, Segmented } from "@/ui";
+import { PanelChoice, PanelMoment, PanelSlot, Segmented } from "@/ui";
 import { PanelArea } from "../Frame";
 
+const ChangesPanel = lazy(() => import("@/features/diagnosis/ChangesPanel"));
 const StopsPanel = lazy(() => import("@/features/kept/StopsPanel"));
 const KeptConsole = lazy(() => import("@/features/kept/KeptConsole"));
 interface EndedTabProps {
@@ -20,6 +22,7 @@ interface EndedTabProps {
   stale: string | null;
 }
 
+const nothing = () => undefined;
 const END = "end";
 
 export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps) {
@@ -36,6 +39,19 @@ export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps
   const batchMoment = useMemo(
     () => (stop === null ? null : { title: stopId === null ? "Last batch" : "Batch", fact: batchFact(stop) }),
     [stop, stopId],
+  );
+  const changes = useRunState((run) => diagnosedStep(run) !== null) ?? false;
+  const [below, setBelow] = useUrlChoice("below", ["console", "changes"]);
+  const choice = changes && stopId === null && large === "none" && (
+    <Segmented
+      label="Shown here"
+      value={below}
+      choices={[
+        { value: "console", label: "Console" },
+        { value: "changes", label: "Changes" },
+      ]}
+      onChange={setBelow}
+    />
   );
   const printed = (
     <PanelSlot title="Console">
@@ -63,7 +79,15 @@ export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps
                 stale={stale}
               />
             </PanelSlot>
-            {printed}
+            <PanelChoice value={choice}>
+              {choice && below === "changes" ? (
+                <PanelSlot title="What changed">
+                  <ChangesPanel onStep={nothing} stale={stale} />
+                </PanelSlot>
+              ) : (
+                printed
+              )}
+            </PanelChoice>
           </div>
         </div>
         <div className="grid min-h-0 grid-rows-[226px_minmax(0,1fr)] gap-2 max-[1199px]:grid-rows-[226px_342px]">

@@ -35,7 +35,7 @@ const stop: Stop = {
     action: "pause",
     rule: null,
     explanation: null,
-  },
+  } as unknown as Stop["breakpoint"],
   batch_step: 12_479,
   samples: 128,
   of_samples: 256,

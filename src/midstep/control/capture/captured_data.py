@@ -8,13 +8,6 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from midstep.control.capture.batch_samples import (
-    NO_SAMPLES,
-    SampleLayout,
-    layout_of,
-    main_tensor,
-    per_sample,
-)
 from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.capture.host_copy import (
     Ready,
@@ -31,6 +24,11 @@ from midstep.control.capture.sample_results import (
     shown_results,
 )
 from midstep.control.panels import Panel
+from midstep.control.samples.batch_parts import BatchParts, PartsDescription, SampleSlices
+from midstep.control.samples.find_parts import find_parts
+from midstep.control.samples.layout import SampleLayout
+from midstep.control.samples.tensor_facts import per_sample
+from midstep.control.samples.view import SampleView
 
 MAX_DEPTH = 16
 """Containers nested deeper than this are not cloned, so that a clone always ends."""
@@ -54,6 +52,8 @@ class CapturedBatch:
     """Losses, shares of the loss and predictions of samples: a function, or text that says why
     there are none; in a copy the columns of all samples. See `sample_results`."""
     sample_ids: Any = None
+    view: SampleView | None = None
+    """What the user says about the samples."""
     etag: str = ""
     """Names this copy; empty before it is copied."""
     ready: Ready | None = None
@@ -63,7 +63,7 @@ class CapturedBatch:
         """A copy that shares no memory with the loop. It does not wait for a GPU."""
         copies = TensorCopies()
         batch = resolve(self.batch)
-        count = _describe(batch)[1].count
+        count = find_parts(batch, self.view).layout.count
         results = self._results_of(0, count, 1, count) if self.losses is None else None
         copy = CapturedBatch(
             step=self.step,
@@ -73,6 +73,7 @@ class CapturedBatch:
             losses=clone_or_reason(self.losses, copies),
             results=clone_or_reason(results, copies),
             sample_ids=clone_or_reason(self.sample_ids, copies),
+            view=self.view,
             etag=etag,
         )
         return replace(copy, ready=copies.take())
@@ -85,29 +86,34 @@ class CapturedBatch:
             etag: names the copy.
         """
         copies = TensorCopies()
-        tensor, layout = _describe(resolve(self.batch))
-        columns, count = (resolve(self.labels), self.sample_ids), layout.count
+        shown_parts = find_parts(resolve(self.batch), self.view)
+        columns, count = (resolve(self.labels), self.sample_ids), shown_parts.layout.count
         parts = []
         for first, stop in ranges:
             start, end = min(first, count), min(stop, count)
-            slices = [partial(layout.view, tensor, start, end)]
-            slices += [partial(per_sample, column, count, start, end) for column in columns]
-            slices += [partial(self._results_of, start, end, layout.stride, count)]
+            slices = [partial(per_sample, column, count, start, end) for column in columns]
+            slices += [partial(self._results_of, start, end, shown_parts.layout.stride, count)]
             # A tensor type of the user may refuse to be sliced; `resolve` then gives the reason.
             copied = [clone_or_reason(resolve(each), copies) for each in slices]
-            parts.append(_SamplePart(start, end, *copied))
+            parts.append(
+                _SamplePart(start, end, _copy_slices(shown_parts, start, end, copies), *copied)
+            )
         return CapturedSamples(
             step=self.step,
             loss=_copy_loss(self.loss, copies),
-            layout=layout,
+            description=shown_parts.description,
             parts=tuple(parts),
+            view=self.view,
             etag=etag,
             ready=copies.take(),
         )
 
     def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
         """Columns of these samples: of losses that the loop gave, else what the step computed."""
-        results = self.results if self.losses is None else results_of_losses(self.losses)
+        results = self.results
+        # In a copy that has arrived, the columns have these losses, and more than them.
+        if self.losses is not None and not isinstance(results, Mapping):
+            results = results_of_losses(self.losses)
         if not callable(results):
             return results
         return resolve(partial(results, first, stop, stride, count))
@@ -117,21 +123,37 @@ class CapturedBatch:
         if self.losses is not None:  # also if they are not one for each sample
             losses = as_floats(self.losses)
             return losses, loss_fact(losses, shares_of(losses))
+        results = self._all_results()
+        return as_floats(results["losses"]), results["loss_fact"]
+
+    def known_shares(self) -> list[float] | None:
+        """The share of each sample in the loss; None if it is not known. It waits for a GPU."""
+        if self.losses is not None:
+            return shares_of(as_floats(self.losses))
+        shares = self._all_results()["loss_shares"]
+        return None if shares is None else as_floats(shares)
+
+    def _all_results(self) -> dict[str, Any]:
         if self.ready is not None:
             self.ready.wait()
-        count = _describe(resolve(self.batch))[1].count
-        results = shown_results(self._results_of(0, count, 1, count), slice(0, count))
-        return as_floats(results["losses"]), results["loss_fact"]
+        count = find_parts(resolve(self.batch), self.view).layout.count
+        return shown_results(self._results_of(0, count, 1, count), slice(0, count))
+
+    @property
+    def parts(self) -> BatchParts:
+        """The parts of the batch that are shown."""
+        return find_parts(self.batch, self.view)
 
     @property
     def layout(self) -> SampleLayout:
         """How its samples are shown."""
-        return _describe(self.batch)[1]
+        return self.parts.layout
 
     @property
     def main_tensor(self) -> Any:
-        """The tensor that is most likely the input of the model; None if there is none."""
-        return _describe(self.batch)[0]
+        """What the model gets; None if it is no single tensor."""
+        parts = self.parts
+        return None if parts.layout.is_list else parts.tensor
 
     @property
     def is_late(self) -> bool:
@@ -144,21 +166,25 @@ class CapturedBatch:
 
     def samples(self, first: int, count: int) -> ShownSamples:
         """These samples as tiles. On a reader's thread."""
-        whole, (tensor, layout) = self.arrived(), _describe(self.batch)
+        whole, parts = self.arrived(), self.parts
+        layout = parts.layout
         results = self._results_of(0, layout.count, 1, layout.count)
         start, stop = min(first, layout.count), min(first + count, layout.count)
         labels, ids = (
             per_sample(values, layout.count, start, stop)
             for values in (self.labels, self.sample_ids)
         )
+        is_reduced = layout.is_picture and layout.stride > 1
         return ShownSamples(
             step=self.step,
             loss=whole.loss,
             etag=self.etag,
-            layout=layout,
+            description=parts.description,
+            view=self.view,
             first=start,
             stop=stop,
-            values=layout.view(tensor, start, stop),
+            slices=parts.cut(start, stop),
+            unreduced=layout.view(parts.tensor, start, stop, stride=1) if is_reduced else None,
             labels=labels,
             sample_ids=ids,
             **shown_results(results, slice(start, stop)),
@@ -176,7 +202,7 @@ class CapturedBatch:
     @property
     def nbytes(self) -> int:
         """Bytes of its main tensor."""
-        return _nbytes(_describe(self.batch)[0])
+        return _nbytes(self.main_tensor)
 
 
 @dataclass(frozen=True)
@@ -185,7 +211,7 @@ class _SamplePart:
 
     first: int
     stop: int
-    values: Any
+    slices: SampleSlices
     labels: Any
     sample_ids: Any
     results: Any
@@ -197,10 +223,16 @@ class CapturedSamples:
 
     step: int
     loss: Any
-    layout: SampleLayout
+    description: PartsDescription
     parts: tuple[_SamplePart, ...]
+    view: SampleView | None
     etag: str
     ready: Ready | None
+
+    @property
+    def layout(self) -> SampleLayout:
+        """How its samples are shown."""
+        return self.description.layout
 
     @property
     def is_late(self) -> bool:
@@ -224,18 +256,16 @@ class CapturedSamples:
             self.ready.wait()
         start, stop = min(first, self.layout.count), min(first + count, self.layout.count)
         chosen = slice(start - part.first, stop - part.first)
-        values, labels, ids = (
-            None if held is None or isinstance(held, str) else held[chosen]
-            for held in (part.values, part.labels, part.sample_ids)
-        )
+        labels, ids = (_chosen(held, chosen) for held in (part.labels, part.sample_ids))
         return ShownSamples(
             step=self.step,
             loss=as_float(self.loss),
             etag=self.etag,
-            layout=self.layout,
+            description=self.description,
+            view=self.view,
             first=start,
             stop=stop,
-            values=values,
+            slices=part.slices.each(lambda held: _chosen(held, chosen)),
             labels=labels,
             sample_ids=ids,
             **shown_results(part.results, chosen),
@@ -244,7 +274,7 @@ class CapturedSamples:
     @property
     def nbytes(self) -> int:
         """Bytes of the tiles."""
-        return sum(_nbytes(part.values) for part in self.parts)
+        return sum(_nbytes(part.slices.values) for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +286,12 @@ class ShownSamples:
     loss: float | None
     etag: str
     """Names the capture that they come from."""
-    layout: SampleLayout
+    description: PartsDescription
+    view: SampleView | None
     first: int
     stop: int
-    values: Any
-    """Images [N, C, h, w] as tiles, or the first values of each sample; None for other kinds."""
+    slices: SampleSlices
+    """Their parts: images as tiles, the first tokens or values of each sample."""
     labels: Any
     sample_ids: Any
     losses: Any
@@ -278,15 +309,30 @@ class ShownSamples:
     prediction_kind: str | None
     """`class` [n], `classes` [n, labels] (0 or 1), `tokens` [n, length], `map` [n, height, width]
     with classes, or `value` [n, …] as the model gave it."""
+    unreduced: Any = None
+    """The images in full, where the whole batch is held and its tiles have fewer pixels."""
+
+    @property
+    def layout(self) -> SampleLayout:
+        """How the samples are shown."""
+        return self.description.layout
+
+    @property
+    def values(self) -> Any:
+        """What the model gets of these samples; None for kinds that no tensor has."""
+        return self.slices.values
 
 
-def _describe(batch: Any) -> tuple[Any, SampleLayout]:
-    """The main tensor of a batch, and how its samples are shown."""
-    try:
-        tensor = main_tensor(batch)
-        return tensor, layout_of(tensor)
-    except Exception:  # noqa: BLE001 - a tensor type of the user, such as one without a shape
-        return None, NO_SAMPLES
+def _copy_slices(parts: BatchParts, first: int, stop: int, copies: TensorCopies) -> SampleSlices:
+    slices = resolve(partial(parts.cut, first, stop))
+    if not isinstance(slices, SampleSlices):  # the reason why they cannot be cut
+        return SampleSlices()
+    return slices.each(lambda part: clone_or_reason(part, copies))
+
+
+def _chosen(held: Any, chosen: slice) -> Any:
+    """Some entries of a copied part; None where the reason stands why it could not be copied."""
+    return None if held is None or isinstance(held, str) else held[chosen]
 
 
 def _nbytes(tensor: Any) -> int:

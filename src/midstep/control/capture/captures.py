@@ -26,6 +26,7 @@ from midstep.control.capture.subscriptions import (
     merge_ranges,
 )
 from midstep.control.panels import Panel
+from midstep.control.samples.view import SampleView
 
 if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
@@ -52,6 +53,8 @@ class Captures:
         self.subscriptions = Subscriptions(state)
         self.plan: StepPlan = NOTHING
         """What the step in progress captures. Replaced under the lock."""
+        self.view: SampleView | None = None
+        """What the user says about the samples. Replaced as a whole, by any thread."""
         self.recent: tuple[CapturedBatch | CapturedSamples, ...] = ()
         """The newest captures of batches, the newest first; at most one of them is whole."""
         self.held_batch: CapturedBatch | None = None
@@ -125,6 +128,7 @@ class Captures:
             losses=losses,
             results=results,
             sample_ids=sample_ids,
+            view=self.view,
         )
         self.last_batch = captured if kept else None
         # What another call of this step has copied stays: the loop's own call says more.
@@ -177,7 +181,7 @@ class Captures:
         Nothing is recorded. `details` are labels, sample_ids, losses and results, as in `capture`.
         """
         step = self._state.step_index
-        self._hold(CapturedBatch(step=step, batch=batch, loss=loss, **details))
+        self._hold(CapturedBatch(step=step, batch=batch, loss=loss, view=self.view, **details))
         self._copy_batch(self.plan)
 
     def push(self, key: str, data: Any, *, panel: Panel | None = None) -> None:

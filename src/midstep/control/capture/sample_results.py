@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from midstep.control.capture.batch_samples import per_sample
 from midstep.control.capture.deferred_columns import DeferredColumns
+from midstep.control.samples.tensor_facts import per_sample
 
 Results = Callable[[int, int, int, int], Mapping[str, Any]]
 """`(first, stop, stride, count)`: of samples `first` up to `stop` of the `count` samples that the

@@ -20,12 +20,12 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
-from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
 from midstep.live.script.patches.logged_scalars import scalars_in
 from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
+from midstep.session.hooks.forward_hooks import ForwardHooks
 from midstep.session.ranks import RankGroup
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ StopCause = Literal[
 ]
 
 
-class StopOut(Out):
+class KeptStopOut(Out):
     """One stop of a run, or its end."""
 
     id: str
@@ -75,9 +75,9 @@ class KeptCheckpoint(Out):
 class EvidenceOut(Out):
     """What was kept of a run beside its facts."""
 
-    stops: list[StopOut]
+    stops: list[KeptStopOut]
     """By time, without the ends; the last 500."""
-    end: StopOut | None
+    end: KeptStopOut | None
     """The end of the last attempt; null if it left none, as after a kill."""
     shown: str | None
     """The stop that GET …/debug/batch shows of a run that has ended."""

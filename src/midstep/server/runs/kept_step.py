@@ -20,7 +20,7 @@ from midstep.facts.read.timelines import Rewind, path_of
 from midstep.server.debug.breakpoint_schemas import BreakpointOut, Evidence
 from midstep.server.problems import Refusal
 from midstep.server.step_views.step_schemas import BatchOut, SampleOut, StepDataOut
-from midstep.server.step_views.stop_parts import BATCH, PICTURE, data_part, sample_part
+from midstep.server.step_views.stop_parts import BATCH, data_part, picture_part, sample_part
 
 __all__ = [
     "KeptBreakpoint",
@@ -137,17 +137,21 @@ class KeptStep:
         """The fields of `BatchOut`."""
         return checked(BatchOut, self.stop.read_json(BATCH)) if self.has_batch else None
 
-    def picture(self) -> bytes | None:
+    def picture(self, layer: str) -> bytes | None:
         """The picture of the samples."""
-        return self._png(PICTURE)
+        return self._png(picture_part(layer))
 
     def sample(self, index: int) -> dict[str, Any] | None:
         """The fields of `SampleOut`."""
         return checked(SampleOut, self.stop.read_json(sample_part(index, "json")))
 
-    def sample_picture(self, index: int) -> bytes | None:
+    def sample_picture(self, index: int, layer: str) -> bytes | None:
         """The picture of one sample at full resolution."""
-        return self._png(sample_part(index, "png"))
+        return self._png(sample_part(index, "png", layer))
+
+    def sample_numbers(self, index: int) -> bytes | None:
+        """The numbers of one sample as safetensors; of sounds and series only."""
+        return self.stop.read(sample_part(index, "safetensors"))
 
     def _png(self, part: str) -> bytes | None:
         data = self.stop.read(part)

@@ -114,7 +114,7 @@ def _began(command: Mapping[str, Any]) -> float:
 
 
 def _describe(kept: KeptStep, facts: _Facts) -> dict[str, Any]:
-    """The fields of `StopOut`."""
+    """The fields of `KeptStopOut`."""
     cause, at = kept.text("cause"), kept.stop.wall or None
     batch = kept.batch()
     is_end = kept.stop.name.is_end

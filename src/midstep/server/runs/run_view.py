@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -51,6 +51,21 @@ class ShownBreakpoint(Protocol):
         """The fields of `BreakpointOut`."""
 
 
+class LastStop(Protocol):
+    """The last stop of a run by a breakpoint or an error."""
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any] | None:
+        """Where it came from, with the fields of `DiagnosisOut`; None without a stop.
+
+        Of a stored run this is what a record says, which another program may have written.
+        """
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The error that ended the run, with the fields of `FailureOut`; None without one."""
+
+
 class RunView(ABC):
     """What can be read of a run, live or stored. Every method may be called from any thread.
 
@@ -64,6 +79,8 @@ class RunView(ABC):
         attempt: which start of the run this is, from 1.
     """
 
+    last_stop: LastStop
+    """The last stop by a breakpoint or an error."""
     most_rows: int | None = None
     """Rows of a layout of scalars that are kept in memory; None for all of them."""
 

@@ -22,6 +22,21 @@ StopId = Annotated[
 ONLY_JSON = "Of a stop that was kept there are no tensors; request format=json."
 
 
+KEPT = ".kept"
+"""Ends the etags of what was kept."""
+
+
+def stop_of(etag: str | None) -> str | None:
+    """The stop that an etag names; None for those of captures.
+
+    >>> stop_of("80.t1-end.2.kept"), stop_of("80.0.7")
+    ('80.t1-end', None)
+    """
+    if etag is None or not etag.endswith(KEPT):
+        return None
+    return etag.removesuffix(KEPT).rpartition(".")[0]
+
+
 def kept_batch(kept: KeptStep, format: str) -> Response:  # noqa: A002 - the name on the wire
     """The samples that were kept, whichever were requested."""
     if format == "safetensors":
@@ -32,25 +47,28 @@ def kept_batch(kept: KeptStep, format: str) -> Response:  # noqa: A002 - the nam
     return StrictJsonResponse(batch, headers=_etag(batch["etag"]))
 
 
-def kept_picture(kept: KeptStep) -> Response:
+def kept_picture(kept: KeptStep, layer: str) -> Response:
     """The picture of these samples."""
-    batch, picture = kept.batch(), kept.picture()
+    batch, picture = kept.batch(), kept.picture(layer)
     if batch is None or picture is None:
         raise Refusal(404, "no_picture", "No picture of samples was kept of this stop.")
     return Response(picture, media_type="image/png", headers=_etag(batch["etag"]))
 
 
-def kept_sample(kept: KeptStep, index: int, format: str) -> Response:  # noqa: A002 - as above
+def kept_sample(kept: KeptStep, index: int, format: str, layer: str) -> Response:  # noqa: A002 - as above
     """One sample at full resolution, if it was kept."""
     if format == "safetensors":
-        raise Refusal(422, "no_tensor", ONLY_JSON)
+        numbers = kept.sample_numbers(index)
+        if numbers is None:
+            raise Refusal(422, "no_tensor", ONLY_JSON)
+        return Response(numbers, media_type="application/octet-stream")
     sample = kept.sample(index)
     if sample is None:
         message = f"Sample {index:,} was not kept at full resolution; the batch has its tile."
         raise Refusal(404, "no_sample", message)
     if format == "json":
         return StrictJsonResponse(sample, headers=_etag(sample["etag"]))
-    picture = kept.sample_picture(index)
+    picture = kept.sample_picture(index, layer)
     if picture is None:
         raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
     return Response(picture, media_type="image/png", headers=_etag(sample["etag"]))

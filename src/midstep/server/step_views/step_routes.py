@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
@@ -17,9 +17,8 @@ from midstep.server.step_views.batch_json import (
     MAX_SHOWN,
     describe_sample,
     describe_samples,
-    find_sample,
+    sample_tensor,
 )
-from midstep.server.step_views.batch_picture import make_grid, sample_png
 from midstep.server.step_views.kept_answers import (
     StopId,
     kept_batch,
@@ -27,7 +26,9 @@ from midstep.server.step_views.kept_answers import (
     kept_keys,
     kept_picture,
     kept_sample,
+    stop_of,
 )
+from midstep.server.step_views.sample_pictures import picture_of, picture_of_sample
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
@@ -54,6 +55,10 @@ _SAMPLE: dict[int | str, dict[str, Any]] = {
 }
 First = Annotated[int, Query(ge=0, le=2**31, description="Index of the first sample.")]
 Count = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="How many samples are shown.")]
+Layer = Annotated[
+    Literal["image", "mask", "prediction"],
+    Query(description="The images, or the classes of their pixels as bytes."),
+]
 Etag = Annotated[
     str | None,
     Query(max_length=64, description="Only of this capture; 409 if it is no longer held."),
@@ -97,30 +102,26 @@ def batch_picture(
     run: RunDependency,
     first: First = 0,
     count: Count = 64,
+    layer: Layer = "image",
     etag: Etag = None,
     stop: StopId = None,
     known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
-    kept = run.kept(stop)
+    kept = run.kept(stop or stop_of(etag))
     if kept is not None:
-        return kept_picture(kept)
+        return kept_picture(kept, layer)
     captured = _captured(run, first, count, etag)
     if _is_known(known, captured.etag):
         return _not_modified(captured.etag)
     shown = captured.samples(first, count)
-    layout = shown.layout
-    if layout.kind != "images" or shown.values is None or shown.first == shown.stop:
-        raise Refusal(
-            404, "no_picture", f"The samples of this batch are {layout.kind}, without a picture."
-        )
-    grid = make_grid(
-        shown.values,
-        stride=layout.stride,
-        full_width=layout.width,
-        full_height=layout.height,
-    )
-    return Response(grid.png(), media_type="image/png", headers=_etag_header(shown.etag))
+    picture = picture_of(shown, layer)
+    if picture is None:
+        message = f"The samples of this batch are {shown.layout.kind}, without a picture."
+        if layer != "image":
+            message = f"These samples have no {layer}."
+        raise Refusal(404, "no_picture", message)
+    return _png(picture, shown.etag)
 
 
 @router.get("/batch/sample", response_model=SampleOut, responses=_SAMPLE)
@@ -130,23 +131,35 @@ def batch_sample(
     format: Annotated[  # noqa: A002 - the name on the wire
         str, Query(pattern="^(json|png|safetensors)$", description="json, png or safetensors")
     ] = "json",
+    layer: Layer = "image",
+    etag: Etag = None,
     stop: StopId = None,
 ) -> Response:
-    """One sample at full resolution. The whole batch is leased for 5 s."""
-    kept = run.kept(stop)
+    """One sample at full resolution. The whole batch is leased for 5 s.
+
+    The PNG of an image sequence has all its images, as `grid` describes it.
+    """
+    kept = run.kept(stop or stop_of(etag))
     if kept is not None:
-        return kept_sample(kept, index, format)
-    captured = _whole_batch(run)
+        return kept_sample(kept, index, format, layer)
+    captured = _whole_batch(run, etag)
     if format == "json":
         return StrictJsonResponse(
             describe_sample(captured, index), headers=_etag_header(captured.etag)
         )
-    sample, headers = find_sample(captured, index), _etag_header(captured.etag)
     if format == "safetensors":
+        sample = sample_tensor(captured, index)
+        if sample is None:
+            raise Refusal(422, "no_tensor", "This sample is no tensor; request format=json.")
         return SafetensorsResponse({"sample": sample}, {"step": str(captured.step)})
-    if captured.layout.kind != "images":
+    picture = picture_of_sample(captured, index, layer)
+    if picture is None:
         raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
-    return Response(sample_png(sample), media_type="image/png", headers=headers)
+    return _png(picture, captured.etag)
+
+
+def _png(data: bytes, etag: str) -> Response:
+    return Response(data, media_type="image/png", headers=_etag_header(etag))
 
 
 def _captured(
@@ -154,11 +167,9 @@ def _captured(
 ) -> CapturedBatch | CapturedSamples:
     """The capture that shows these samples, or a 404 or 409 that says why there is none."""
     if etag is not None:
-        named = run.capture_named(etag)
-        if named is None or not named.holds(first, count):
-            raise Refusal(
-                409, "other_step", "This capture is no longer held. GET …/batch has the newest."
-            )
+        named = _named(run, etag)
+        if not named.holds(first, count):
+            raise _other_step()
         return named
     captured = run.captured_batch(first, count)
     if captured is None:
@@ -166,8 +177,19 @@ def _captured(
     return captured
 
 
-def _whole_batch(run: RunView) -> CapturedBatch:
-    captured = run.captured_batch(0, None)
+def _named(run: RunView, etag: str) -> CapturedBatch | CapturedSamples:
+    named = run.capture_named(etag)
+    if named is None:
+        raise _other_step()
+    return named
+
+
+def _other_step() -> Refusal:
+    return Refusal(409, "other_step", "This capture is no longer held. GET …/batch has the newest.")
+
+
+def _whole_batch(run: RunView, etag: str | None = None) -> CapturedBatch:
+    captured = run.captured_batch(0, None) if etag is None else _named(run, etag)
     if not isinstance(captured, CapturedBatch):
         raise _no_batch(run)
     return captured.arrived()

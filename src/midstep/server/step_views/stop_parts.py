@@ -14,8 +14,9 @@ from typing import Any
 from midstep.control import CapturedBatch, StepData
 from midstep.control.capture.captured_data import CapturedSamples
 from midstep.core import strict_json
-from midstep.server.step_views.batch_json import describe_sample, describe_samples, find_sample
-from midstep.server.step_views.batch_picture import make_grid, sample_png
+from midstep.server.array_json import as_array
+from midstep.server.step_views.batch_json import describe_sample, describe_samples, sample_tensor
+from midstep.server.step_views.sample_pictures import LAYERS, picture_of, picture_of_sample
 from midstep.server.step_views.step_data_json import encode_step_data, hint_fields
 
 MOST_SAMPLES = 128
@@ -26,17 +27,33 @@ MOST_SAMPLE_BYTES = 768 << 10
 """Samples at full resolution, together."""
 MOST_ENTRY_BYTES = 512 << 10
 """A larger entry of the step data is summarised."""
-BATCH, PICTURE = "batch.json", "batch.png"
+BATCH = "batch.json"
+RESULTS = {
+    "loss": "losses",
+    "loss_share": "loss_shares",
+    "prediction": "predictions",
+    "probability": "probabilities",
+}
+"""Fields of one sample, and the columns of the batch that have them."""
 Part = tuple[str, bytes]
 
 
-def sample_part(index: int, suffix: str) -> str:
+def picture_part(layer: str) -> str:
+    """Name of the part that has the picture of the samples.
+
+    >>> picture_part("image"), picture_part("mask")
+    ('batch.png', 'batch-mask.png')
+    """
+    return "batch.png" if layer == "image" else f"batch-{layer}.png"
+
+
+def sample_part(index: int, suffix: str, layer: str = "image") -> str:
     """Name of the part that has one sample at full resolution.
 
-    >>> sample_part(3, "json")
-    'samples/3.json'
+    >>> sample_part(3, "json"), sample_part(3, "png", "mask")
+    ('samples/3.json', 'samples/3-mask.png')
     """
-    return f"samples/{index}.{suffix}"
+    return f"samples/{index}{'' if layer == 'image' else f'-{layer}'}.{suffix}"
 
 
 def data_part(position: int) -> str:
@@ -45,7 +62,7 @@ def data_part(position: int) -> str:
 
 
 def batch_parts(captured: CapturedBatch | CapturedSamples, etag: str) -> Iterator[Part]:
-    """The shown samples and their picture.
+    """The shown samples and their pictures.
 
     Args:
         captured: of a step; it is read here, and may not change meanwhile.
@@ -53,15 +70,17 @@ def batch_parts(captured: CapturedBatch | CapturedSamples, etag: str) -> Iterato
     """
     count = min(MOST_SAMPLES, _available(captured))
     while True:
-        answer, picture = _shown(captured, count)
-        if picture is None or len(picture) <= MOST_PICTURE_BYTES or count <= LEAST_SAMPLES:
+        shown = captured.samples(0, count)
+        pictures = {layer: picture_of(shown, layer) for layer in LAYERS}
+        size = sum(len(each) for each in pictures.values() if each is not None)
+        if size <= MOST_PICTURE_BYTES or count <= LEAST_SAMPLES:
             break
         count //= 2
     # Only those samples can be shown that are kept; the shape has all of them.
-    answer |= {"count": count, "etag": etag, "png": None}
-    yield BATCH, _json(answer)
-    if picture is not None:
-        yield PICTURE, picture
+    yield BATCH, _json({**describe_samples(shown), "count": count, "etag": etag})
+    for layer, picture in pictures.items():
+        if picture is not None:
+            yield picture_part(layer), picture
 
 
 def _available(captured: CapturedBatch | CapturedSamples) -> int:
@@ -69,17 +88,6 @@ def _available(captured: CapturedBatch | CapturedSamples) -> int:
     if isinstance(captured, CapturedBatch):
         return captured.layout.count
     return next((part.stop for part in captured.parts if part.first == 0), 0)
-
-
-def _shown(
-    captured: CapturedBatch | CapturedSamples, count: int
-) -> tuple[dict[str, Any], bytes | None]:
-    shown = captured.samples(0, count)
-    layout, answer = shown.layout, describe_samples(shown)
-    if layout.kind != "images" or shown.values is None or shown.first == shown.stop:
-        return answer, None
-    geometry = {"full_width": layout.width, "full_height": layout.height}
-    return answer, make_grid(shown.values, stride=layout.stride, **geometry).png()
 
 
 def sample_parts(
@@ -95,34 +103,34 @@ def sample_parts(
     whole, left = whole.arrived(), MOST_SAMPLE_BYTES
     count = min(MOST_SAMPLES, whole.layout.count, _available(captured))
     known = describe_samples(captured.samples(0, count))
-    is_image = whole.layout.kind == "images"
     for index in _by_loss(known["losses"], count):
-        answer = {**describe_sample(whole, index), **_results(known, index), "etag": etag}
-        if is_image:
-            answer["values"] = None  # the pixels are in the picture
-        described = _json(answer)
-        picture = sample_png(find_sample(whole, index)) if is_image else b""
-        left -= len(described) + len(picture)
+        parts = list(_parts_of_sample(whole, index, known, etag))
+        left -= sum(len(data) for _, data in parts)
         if left < 0:
             return
-        yield sample_part(index, "json"), described
-        if is_image:
-            yield sample_part(index, "png"), picture
+        yield from parts
 
 
-def _results(known: dict[str, Any], index: int) -> dict[str, Any]:
-    """What the step computed for one sample, as far as it is known."""
-    columns = {
-        "loss": "losses",
-        "loss_share": "loss_shares",
-        "prediction": "predictions",
-        "probability": "probabilities",
-    }
-    return {
-        field: known[column][index]
-        for field, column in columns.items()
-        if known.get(column) is not None
-    }
+def _parts_of_sample(
+    whole: CapturedBatch, index: int, known: dict[str, Any], etag: str
+) -> Iterator[Part]:
+    answer = {**describe_sample(whole, index), "etag": etag}
+    for field, column in RESULTS.items():
+        if known[column] is not None:
+            answer[field] = known[column][index]
+    layout = whole.layout
+    if layout.is_picture:
+        answer["values"] = None  # the pixels are in the picture
+    yield sample_part(index, "json"), _json(answer)
+    for layer in LAYERS if layout.is_picture else ():
+        picture = picture_of_sample(whole, index, layer)
+        if picture is not None:
+            yield sample_part(index, "png", layer), picture
+    if layout.is_line:  # to be heard, and drawn in full
+        from safetensors.numpy import save
+
+        numbers = {"sample": as_array(sample_tensor(whole, index)).copy()}
+        yield sample_part(index, "safetensors"), save(numbers, {"step": str(whole.step)})
 
 
 def _by_loss(losses: list[Any] | None, count: int) -> list[int]:

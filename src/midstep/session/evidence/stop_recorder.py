@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from midstep.control import DebugController
     from midstep.control.capture.captured_data import CapturedBatch, CapturedSamples
-    from midstep.control.control_state import Park
     from midstep.control.panels import Panel
     from midstep.facts import FactsWriter
     from midstep.session.evidence.console_capture import ConsoleCapture
@@ -125,10 +124,10 @@ class StopRecorder:
             needs = Need(kind="layers"), Need(kind="batch", count=SHOWN)
             self._controller.captures.capture_next_step(*needs)
 
-    def _parked(self, park: Park) -> None:
+    def _parked(self) -> None:
         """The run is paused: keep what it shows. An error is kept by `keep_end`."""
-        step = self._controller.boundary.finished_steps
-        if park.cause == "exception" or step == 0:
+        step, park = self._controller.boundary.finished_steps, self._controller.status.park
+        if park is None or park.cause == "exception" or step == 0:
             return
         name = StopName(self._timeline, step)
         self._submit(
