@@ -17,9 +17,11 @@ const ownLicences = [
 const BASE = new RegExp(
   [
     "node_modules/(react|react-dom|scheduler)/",
-    "src/api/(client|batchedRequests)",
+    "src/api/(client|batchedRequests|safetensors|scalars|tiles|types)",
     "src/charts/(useSize|colors/viridis)",
-    "src/lib/(frameClock|download|format|ids|messages|statistics)",
+    "src/lib/(frameClock|download|format|ids|messages|statistics|toasts|urlState|useThrottledStore)",
+    "src/live/(captures|commandAvailability|commands|connection|fillSeries|hooks|keptStop|latestRequest|series|stepRequest|store|subscriptions)",
+    "src/ui/Icon",
     "src/ui/table/(rowClass|sortCells)",
   ].join("|"),
 );

@@ -37,7 +37,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def test_nothing_is_cloned_encoded_or_sent_when_nobody_watches(counted, tmp_path):
     plain = Plain()
-    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
+    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0, evidence=False) as run:
         for step in range(3):
             run.controller.capture_step_data("weight", plain.model.weight)
             plain.train(run, epochs=1)
@@ -45,9 +45,22 @@ def test_nothing_is_cloned_encoded_or_sent_when_nobody_watches(counted, tmp_path
     assert counted == {}
 
 
+def test_of_a_known_total_the_last_step_alone_is_captured_to_be_kept(counted, tmp_path):
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path) as run:
+        captured = []
+        run.controller.sinks.on_step_begin(
+            lambda: captured.append((run.step, counted["cloned"], run.controller.captures.plan))
+        )
+        plain.train(run, epochs=3)
+    steps = [(step, plan.ranges) for step, cloned, plan in captured if plan]
+    assert not any(cloned for step, cloned, _ in captured if step < 18)
+    assert steps == [(17, ((0, 128),))]
+
+
 def test_nothing_is_cloned_for_a_viewer_who_shows_nothing(counted, tmp_path):
     plain = Plain()
-    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
+    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0, evidence=False) as run:
         stream = Client(run.url).stream()
         assert next(stream)["type"] == "hello"
         run.controller.capture_step_data("weight", plain.model.weight)

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,11 @@ RUN_ID = "0123456789ab"
 SMALL_FILES = ("lease.json", "labels.json", "lineage.json", "facts/deleting.json", "facts/.lock")
 OTHER_FILES = (
     "console.log",
+    "console.log.10-2",
     "artifacts/trajectories.json",
     f"artifacts/media/{'0' * 20}/index.json",
     f"artifacts/media/{'0' * 20}/0.txt",
+    "artifacts/evidence/10.zip",
     "figures/loss-on_epoch_end-e1.svg",
     "checkpoints/10/manifest.json",
     "checkpoints/10/state.json",
@@ -216,7 +219,42 @@ def odd_texts(folder: Path, _: Path) -> None:
     (folder / os.fsdecode(b"not-utf8-\xff\xfe")).write_text("x")
 
 
+def stop_bombs(folder: Path, _: Path) -> None:
+    """Stops whose parts unpack to gigabytes, or hold what no writer puts there."""
+    wrong = {"stop": [], "step": "x", "wall": HUGE, "cause": ODD, "who": {}, "breakpoint": [1]}
+    listed = [1, {"id": "x"}, {"id": 1, "words": ODD, "condition": {"kind": "step", "step": HUGE}}]
+    manifest = {
+        **wrong,
+        "format": 1,
+        "breakpoints": listed,
+        "batch_step": 9,
+        "step_data": [{"key": ODD, "panel": "none"}, {"key": "layers"}, 3, {"key": []}],
+        "watches": {"source": 1, "feature_ids": ["a", -1], "others": {"b": 3}},
+        "not_kept": {ODD: ODD, "c": 1},
+    }
+    parts = {
+        "wrong": {"batch.json": b'{"kind": 1}', "batch.png": b"GIF", "step_data/1.json": b"[]"},
+        "deep": dict.fromkeys(("batch.json", "step_data/0.json", "console.txt"), DEEP.encode()),
+        "large": dict.fromkeys(("batch.json", "console.txt", "samples/0.json"), bytes(64 << 20)),
+        "many": {f"samples/{number}.json": b"" for number in range(3000)},
+    }
+    for step, (name, contents) in enumerate(parts.items(), 10):
+        path = folder / "artifacts" / "evidence" / f"{step}.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+            packed.writestr("stop.json", json.dumps({**manifest, "wall": float(step)}))
+            for part, data in contents.items():
+                packed.writestr(part, data)
+        assert name
+    torn = folder / "artifacts" / "evidence" / "14.zip"
+    torn.write_bytes((folder / "artifacts" / "evidence" / "10.zip").read_bytes()[:-10])
+    for odd in ("0010.zip", "10.t0.zip", f"{'9' * 40}.zip", "10.ZIP", "10-end.zip.zip"):
+        (folder / "artifacts" / "evidence" / odd).write_bytes(b"PK")
+    for name in ("0-0", "5-0", f"{'9' * 30}-1", "7-9"):
+        (folder / f"console.log.{name}").write_text(ODD)
+
+
 MAKERS: tuple[Maker, ...] = (
+    stop_bombs,
     links,
     linked_folders,
     links_out,

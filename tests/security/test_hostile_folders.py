@@ -34,6 +34,8 @@ from tests.security.hostile_folders import (
 from tests.security.walk import FILL
 from tests.served import Served
 
+KEPT = re.compile(r"runs/\{run_id\}/(debug/(batch|step_data)|console)")
+"""Routes that also answer with what was kept of a stop."""
 MEMORY_BYTES = 900 << 20
 """What all of it may take beyond what the process has: two chunks of a steps file, each copied."""
 
@@ -63,6 +65,10 @@ def verbs(path: Path) -> list[list[str]]:
         ["runs", "tail", run, "--no-follow"],
         ["runs", "export", run],
         ["runs", "media", run],
+        ["runs", "stops", run],
+        ["runs", "console", run],
+        ["runs", "console", run, "--all"],
+        ["runs", "console", run, "--stop", "10"],
         ["runs", "rm", run, "--dry-run"],
         ["runs", "terminate", run],
     ]
@@ -167,6 +173,8 @@ def addresses(served: Served) -> list[str]:
                 r"\{(\w+)(:\w+)?\}", lambda m, names=names: quote(names.get(m[1], "x")), route.path
             )
             paths.append(path)
+            if KEPT.search(route.path):
+                paths += [f"{path}?{query}" for query in ("stop=10", "stop=12")]
     # Run by run, as a page asks: a server keeps the runs open that it was asked for last.
     return sorted(paths, key=lambda path: path.split("/")[4:5])
 
@@ -179,6 +187,8 @@ def test_every_route_answers_over_every_folder(served, root, most_memory):
         for path in paths:
             query = "?ask=state&ask=forces" if path.endswith("/together") else ""
             query = "?runs=x&name=loss" if path.endswith("/curves") else query
+            if "/batch/sample" in path:
+                query = "&index=0" if "?" in path else "?index=0"
             answer = served.ask("GET", path + query)
             assert answer.status not in (500, 502, 504), (path, answer.body)
             if answer.status >= 400 and path.startswith("/api"):

@@ -388,7 +388,7 @@ def test_a_tail_never_begins_or_ends_within_a_character(furnished, root):
 
 def test_a_run_without_a_console_has_an_empty_one(many):
     found = many.ask("GET", f"/api/v1/runs/{id_of(many, 'run_0')}/console").json()
-    assert found == {"text": "", "start": 0, "end": 0, "size": 0}
+    assert (found["text"], found["end"], found["size"]) == ("", 0, 0)
 
 
 # -- lineage --------------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def test_trajectories_stay_with_their_run_and_the_next_one_starts_clear(tmp_path
     with Run(name="b", save_dir=tmp_path, controller=controller) as second:
         assert controller.get_trajectories() == {}
         controller.watches.replace([])
-    assert not (second.dir / "artifacts").exists()
+    assert not (second.dir / "artifacts" / "trajectories.json").exists()
 
 
 def test_a_disk_that_refuses_parks_the_loop_and_lets_it_go_on_by_itself(tmp_path, monkeypatch):

@@ -189,6 +189,10 @@ export const runsPath = (offset: number, limit: number): string =>
 /** Runs in one request. */
 export const RUNS_AT_A_TIME = 1_000;
 
+/** The part of a query that asks for what was kept of a stop. */
+export const ofStop = (stop: string | null): string =>
+  stop === null ? "" : `&stop=${encodeURIComponent(stop)}`;
+
 /** The path of something that belongs to a run. */
 export function runPath(runId: string, rest = ""): string {
   return `/runs/${encodeURIComponent(runId)}${rest}`;

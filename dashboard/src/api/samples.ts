@@ -1,5 +1,5 @@
 /** One sample at full resolution: what is known of it, and its pictures. */
-import { api, runPath } from "./client";
+import { api, ofStop, runPath } from "./client";
 import type { SampleOut } from "./types";
 
 export type Layer = "image" | "mask" | "prediction";
@@ -10,10 +10,12 @@ export interface SampleAddress {
   index: number;
   /** Only of this capture; the newest when left out. */
   etag?: string;
+  /** Of an ended run: what was kept of this stop. An etag says it, too. */
+  stop?: string | null;
 }
 
-export function samplePath({ runId, index, etag }: SampleAddress, rest = ""): string {
-  const named = etag === undefined ? "" : `&etag=${encodeURIComponent(etag)}`;
+export function samplePath({ runId, index, etag, stop = null }: SampleAddress, rest = ""): string {
+  const named = etag === undefined ? ofStop(stop) : `&etag=${encodeURIComponent(etag)}`;
   return runPath(runId, `/debug/batch/sample?index=${index}${named}${rest}`);
 }
 

@@ -1,5 +1,5 @@
 /** Pictures of samples: many tiles in one image, decoded off the main thread. */
-import { ApiError, type Reader, runPath } from "./client";
+import { ApiError, ofStop, type Reader, runPath } from "./client";
 import type { BatchOut, GridOut } from "./types";
 
 export type MaskLayer = NonNullable<BatchOut["mask"]>["layers"][number];
@@ -70,12 +70,12 @@ const OTHER_STEP = 409;
 export async function readBatch(
   reader: Reader,
   runId: string,
-  { first, count }: BatchRange,
+  { first, count, stop = null }: BatchRange & { stop?: string | null },
   etag: string | null,
   signal: AbortSignal,
 ): Promise<ShownBatch> {
   const path = runPath(runId, "/debug/batch");
-  const range = `first=${first}&count=${count}`;
+  const range = `first=${first}&count=${count}${ofStop(stop)}`;
   const picture = async (name: string, layer?: MaskLayer): Promise<ArrayBuffer | null> => {
     const chosen = layer === undefined ? "" : `&layer=${layer}`;
     try {

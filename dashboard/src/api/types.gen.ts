@@ -466,7 +466,9 @@ export interface paths {
         };
         /**
          * Console
-         * @description What the process of a run printed, if it was started from the page; else empty.
+         * @description What a run printed, first lines and last lines; empty if that was not kept.
+         *
+         *     With `stop`: the last lines before that stop.
          */
         get: operations["console"];
         put?: never;
@@ -1043,6 +1045,26 @@ export interface paths {
          * @description Lifecycle records and interventions, in order.
          */
         get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Evidence
+         * @description Where the run stopped and why, and what was kept of each stop and of its end.
+         */
+        get: operations["evidence"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2342,11 +2364,18 @@ export interface components {
         };
         /**
          * ConsoleOut
-         * @description A part of the output of the run's process.
+         * @description A part of what a run printed. Of a long output the middle is not kept.
          */
         ConsoleOut: {
             /** End */
             end: number;
+            /** Line */
+            line: number | null;
+            /**
+             * Of
+             * @enum {string}
+             */
+            of: "python" | "process";
             /** Size */
             size: number;
             /** Start */
@@ -2781,6 +2810,23 @@ export interface components {
             title: string | null;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
+         * EvidenceOut
+         * @description What was kept of a run beside its facts.
+         */
+        EvidenceOut: {
+            /** Bytes */
+            bytes: number;
+            /** Checkpoints */
+            checkpoints: components["schemas"]["KeptCheckpoint"][];
+            /** Console Bytes */
+            console_bytes: number;
+            end: components["schemas"]["KeptStopOut"] | null;
+            /** Shown */
+            shown: string | null;
+            /** Stops */
+            stops: components["schemas"]["KeptStopOut"][];
         };
         /**
          * ExplanationOut
@@ -3365,6 +3411,72 @@ export interface components {
             sequence_ids: string[];
             /** Was */
             was: components["schemas"]["InfluenceDelta"][];
+        };
+        /**
+         * KeptCheckpoint
+         * @description A checkpoint of a run.
+         */
+        KeptCheckpoint: {
+            /** At */
+            at: number;
+            /** Best */
+            best: boolean;
+            /** Bytes */
+            bytes: number;
+            /** Current */
+            current: boolean;
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+            /** Timeline */
+            timeline: number;
+        };
+        /**
+         * KeptStopOut
+         * @description One stop of a run, or its end.
+         */
+        KeptStopOut: {
+            /** At */
+            at: number | null;
+            /** Attempt */
+            attempt: number | null;
+            /** Batch Step */
+            batch_step: number | null;
+            breakpoint: components["schemas"]["Evidence"] | null;
+            /** Bytes */
+            bytes: number;
+            /**
+             * Cause
+             * @enum {string}
+             */
+            cause: "breakpoint" | "pause" | "step" | "run_until" | "back" | "hold" | "finished" | "stopped" | "exception" | "other";
+            /** Current */
+            current: boolean;
+            /** Id */
+            id: string;
+            /** Kept */
+            kept: boolean;
+            /** Lasted S */
+            lasted_s: number | null;
+            /** Not Kept */
+            not_kept: {
+                [key: string]: string;
+            };
+            /** Of Samples */
+            of_samples: number | null;
+            /** Reason */
+            reason: string | null;
+            /** Samples */
+            samples: number | null;
+            /** Step */
+            step: number;
+            /** Step Data */
+            step_data: string[];
+            /** Timeline */
+            timeline: number;
+            /** Who */
+            who: string | null;
         };
         /**
          * KeySubscription
@@ -6297,6 +6409,8 @@ export interface operations {
                 after?: number | null;
                 /** @description Last bytes, if `after` is left out. */
                 tail?: number;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path: {
@@ -6386,6 +6500,8 @@ export interface operations {
                 inline?: boolean;
                 /** @description json or safetensors */
                 format?: string;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: {
                 /** @description The etag of a capture that is known. */
@@ -6438,6 +6554,8 @@ export interface operations {
                 layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: {
                 /** @description The etag of a capture that is known. */
@@ -6489,6 +6607,8 @@ export interface operations {
                 layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path: {
@@ -7097,7 +7217,10 @@ export interface operations {
     };
     step_data_keys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
+            };
             header?: never;
             path: {
                 /** @description Id of the run, as GET /api/v1/runs lists it. */
@@ -7134,6 +7257,8 @@ export interface operations {
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path: {
@@ -7487,6 +7612,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventsOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    evidence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvidenceOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -8099,6 +8256,8 @@ export interface operations {
                 inline?: boolean;
                 /** @description json or safetensors */
                 format?: string;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: {
                 /** @description The etag of a capture that is known. */
@@ -8148,6 +8307,8 @@ export interface operations {
                 layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: {
                 /** @description The etag of a capture that is known. */
@@ -8196,6 +8357,8 @@ export interface operations {
                 layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path?: never;
@@ -8758,7 +8921,10 @@ export interface operations {
     };
     short_step_data_keys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -8792,6 +8958,8 @@ export interface operations {
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
+                /** @description What was kept of this stop, by its id in GET …/evidence; else what is shown now, or was kept last. */
+                stop?: string | null;
             };
             header?: never;
             path: {

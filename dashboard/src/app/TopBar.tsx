@@ -1,16 +1,18 @@
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, Suspense } from "react";
 import { useLocation } from "wouter";
 import { useRunDetail, useRuns } from "@/api/runs";
 import { fromWire, type StateOut } from "@/api/types";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
-import { toggleOf } from "@/live/commandAvailability";
+import { hasEnded, toggleOf } from "@/live/commandAvailability";
 import { useCommandReason, useRunId, useRunState, useStale } from "@/live/hooks";
 import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
+import { Fact } from "./Fact";
 import { useGo } from "./navigation";
 
+const EndedFacts = lazy(() => import("./EndedFacts"));
 const RunCounts = lazy(() => import("./RunCounts"));
 
 /** Pages about results and files; step and loss of the followed run would be those of another training. */
@@ -99,6 +101,20 @@ function Facts({ state }: { state: StateOut }) {
         />
       )}
       <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
+      {hasEnded(state) ? (
+        <Suspense>
+          <EndedFacts />
+        </Suspense>
+      ) : (
+        <LiveFacts state={state} />
+      )}
+    </>
+  );
+}
+
+function LiveFacts({ state }: { state: StateOut }) {
+  return (
+    <>
       {state.lr !== null && <Rate lr={fromWire(state.lr)} />}
       <Fact
         label="Speed"
@@ -126,26 +142,6 @@ function Rate({ lr }: { lr: number | null }) {
     >
       {fact}
     </button>
-  );
-}
-
-interface FactProps {
-  label: string;
-  value: ReactNode;
-  of?: number | null;
-  bad?: boolean;
-  id?: string;
-}
-
-function Fact({ label, value, of, bad = false, id }: FactProps) {
-  return (
-    <span className="flex shrink-0 items-baseline gap-1.5 whitespace-nowrap" id={id}>
-      <span className="text-label text-t3">{label}</span>
-      <span className={`text-bar font-medium ${bad ? "text-bad" : ""}`}>
-        {value}
-        {of != null && <span className="font-normal text-t3"> / {formatCount(of)}</span>}
-      </span>
-    </span>
   );
 }
 

@@ -6,6 +6,7 @@ import { readSample } from "@/api/samples";
 import { type BatchRange, readBatch, type ShownBatch } from "@/api/tiles";
 import type { SampleOut } from "@/api/types";
 import { type Capture, useCapture } from "./captures";
+import { useKeptStop } from "./keptStop";
 import { useRun } from "./store";
 
 /** Samples `first` to `first + count` of the newest batch. */
@@ -13,7 +14,8 @@ export function useBatch({ first, count }: BatchRange): Capture<ShownBatch> {
   return useCapture({
     spec: { kind: "batch", first, count },
     moment: ({ has_batch, timeline, batch_step }) => (has_batch ? `${timeline} ${batch_step}` : null),
-    load: ({ reader, runId, etag, signal }) => readBatch(reader, runId, { first, count }, etag, signal),
+    load: ({ reader, runId, etag, stop, signal }) =>
+      readBatch(reader, runId, { first, count, stop }, etag, signal),
   });
 }
 
@@ -24,10 +26,11 @@ const SAMPLES = "sample";
 /** A sample of the batch of `step` at full resolution; nothing is requested while `index` is null. */
 export function useSample(step: number, index: number | null) {
   const runId = useRun((run) => run.runId);
+  const stop = useKeptStop();
   const queries = useQueryClient();
   const query = useQuery<SampleOut, ApiError>({
-    queryKey: [SAMPLES, runId, step, index],
-    queryFn: ({ signal }) => readSample({ runId: runId ?? "", index: index ?? 0 }, signal),
+    queryKey: [SAMPLES, runId, step, index, stop],
+    queryFn: ({ signal }) => readSample({ runId: runId ?? "", index: index ?? 0, stop }, signal),
     enabled: runId !== null && index !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });

@@ -7,6 +7,7 @@ import { formatCount } from "@/lib/format";
 import { useInView } from "@/lib/inView";
 import { useThrottledStore } from "@/lib/useThrottledStore";
 import { hasEnded } from "./commandAvailability";
+import { useKeptStop } from "./keptStop";
 import { useLatestRequest } from "./latestRequest";
 import { RUNNING_MS } from "./stepRequest";
 import { useRun } from "./store";
@@ -36,6 +37,8 @@ export interface CaptureRequest {
   runId: string;
   /** Names the capture to read; null where only the answer will tell. */
   etag: string | null;
+  /** Of an ended run: the stop to show in place of what was kept last. */
+  stop: string | null;
   /** While the run is running, requests of all panels are sent together. */
   reader: Reader;
   signal: AbortSignal;
@@ -79,6 +82,7 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
   const hasData = useRef(false);
   const intervalMs = running && hasData.current ? RUNNING_MS : 0;
   const id = spec === null ? null : subscriptionId(spec);
+  const stop = useKeptStop();
   useSubscription(spec);
 
   const message = useThrottledStore(
@@ -93,14 +97,14 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
   const key =
     runId === null || id === null || newest === null
       ? null
-      : JSON.stringify([runId, restarts, id, variant, newest]);
+      : JSON.stringify([runId, restarts, id, variant, newest, stop]);
   const kept = useRef<string | null>(null);
   if (isInView) kept.current = key;
 
   const isCurrent = message !== null && (running || message.step === step);
   const etag = isCurrent ? message.etag : null;
   const request = (_: string, signal: AbortSignal) =>
-    load({ runId: runId ?? "", etag, reader: running ? batchedApi : api, signal });
+    load({ runId: runId ?? "", etag, stop, reader: running ? batchedApi : api, signal });
   const latest = useLatestRequest(kept.current, request, { intervalMs });
   hasData.current = latest.data !== null;
   return {

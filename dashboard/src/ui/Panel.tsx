@@ -31,6 +31,8 @@ const DATA: PanelState = { kind: "data" };
 /** What the panel inside leaves out, in one line of its header: "every 14th step". Empty where nothing is left out. */
 export const PanelThinning = createContext("");
 
+/** Of which moment the panels inside are: what they are called then, and what the header says and offers besides. */
+export const PanelMoment = createContext<{ title?: string; fact: string; tools?: ReactNode } | null>(null);
 /** A choice that the panel inside shows first among its tools, where several share one place. */
 export const PanelChoice = createContext<ReactNode>(null);
 
@@ -40,6 +42,7 @@ export function Panel(props: PanelProps) {
   const { className = "", bodyClassName = "", id } = props;
   const shownFact = state.kind === "loading" && state.count ? state.count : fact;
   const thinning = useContext(PanelThinning);
+  const moment = useContext(PanelMoment);
   const choice = useContext(PanelChoice);
   return (
     <section
@@ -48,8 +51,11 @@ export function Panel(props: PanelProps) {
       className={`@container flex min-h-0 min-w-0 flex-col rounded-control bg-surface ${className}`}
     >
       <header className="flex min-h-9 shrink-0 items-center gap-2 px-3 @max-[550px]:flex-wrap @max-[550px]:gap-y-0">
-        <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{titleShown ?? title}</h2>
+        <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">
+          {moment?.title ?? titleShown ?? title}
+        </h2>
         {shownFact && <span className="min-w-0 shrink-99 truncate text-t3">{shownFact}</span>}
+        {moment && state.kind === "data" && <span className="shrink-0 text-t3">{moment.fact}</span>}
         {thinning && (
           <span className="min-w-0 shrink-9 truncate text-t3" data-thinning="">
             {thinning}
@@ -66,7 +72,10 @@ export function Panel(props: PanelProps) {
               Cancel
             </Button>
           ) : (
-            tools
+            <>
+              {moment?.tools}
+              {tools}
+            </>
           )}
         </div>
       </header>

@@ -42,6 +42,12 @@ def run(
     park: Annotated[
         bool, typer.Option("--park", help="If the script raises, park the run to inspect it.")
     ] = False,
+    no_console: Annotated[
+        bool, typer.Option("--no-console", help="Do not keep what the script prints.")
+    ] = False,
+    no_evidence: Annotated[
+        bool, typer.Option("--no-evidence", help="Keep no samples of stops and of the end.")
+    ] = False,
 ) -> None:
     """Run a training script as it is, and show it on a page.
 
@@ -73,6 +79,8 @@ def run(
         has_page=not no_page,
         starts_paused=paused,
         parks=park,
+        keeps_console=not no_console,
+        keeps_evidence=not no_evidence,
         breakpoints=tuple(breakpoints or ()),
     ).start()
 

@@ -143,7 +143,9 @@ class Client(CommandMethods):
         """Return the state of the run: step, paused, parked, loss, lr, and more."""
         return dict(self._requests.get(self._requests.debug_path("state")))
 
-    def batch(self, *, first: int = 0, count: int = 64, inline: bool = False) -> dict[str, Any]:
+    def batch(
+        self, *, first: int = 0, count: int = 64, inline: bool = False, stop: str | None = None
+    ) -> dict[str, Any]:
         """Return the last captured batch: the shown samples as their kind, ids, targets and losses.
 
         The run captures what you read for five seconds after each call; the first call waits for
@@ -153,9 +155,11 @@ class Client(CommandMethods):
             first: index of the first sample.
             count: how many samples, at most 512.
             inline: whether to add a small picture, base64 under `png`.
+            stop: what was kept of this stop instead; `client.runs.get(id).evidence()` lists them.
         """
         path, flag = self._requests.debug_path("batch"), "true" if inline else None
-        return dict(self._requests.get(path, first=first, count=count, inline=flag))
+        answer = self._requests.get(path, first=first, count=count, inline=flag, stop=stop)
+        return dict(answer)
 
     def batch_picture(
         self,
@@ -164,6 +168,7 @@ class Client(CommandMethods):
         count: int = 64,
         etag: str | None = None,
         layer: str = "image",
+        stop: str | None = None,
     ) -> bytes:
         """Return the picture of the same samples: a PNG, whose tiles `batch()["grid"]` describes.
 
@@ -172,29 +177,44 @@ class Client(CommandMethods):
             count: how many samples, at most 512.
             etag: of `batch()`, for the picture of the same step; it must still be held.
             layer: `image`, or `mask` or `prediction` for the class of each pixel as a byte.
+            stop: as in `batch`.
         """
         path = self._requests.debug_path("batch/picture")
-        return self._requests.fetch(path, first=first, count=count, etag=etag, layer=layer)
+        return self._requests.fetch(
+            path, first=first, count=count, etag=etag, layer=layer, stop=stop
+        )
 
-    def batch_sample(self, index: int, *, picture: bool = False, layer: str = "image") -> Any:
+    def batch_sample(
+        self,
+        index: int,
+        *,
+        picture: bool = False,
+        layer: str = "image",
+        stop: str | None = None,
+    ) -> Any:
         """Return one sample at full resolution, as a dict, or as the bytes of a PNG.
 
         Args:
             index: position in the batch.
             picture: whether to return the PNG.
             layer: of the picture, as in `batch_picture`.
+            stop: as in `batch`.
         """
         path = self._requests.debug_path("batch/sample")
         if picture:
-            return self._requests.fetch(path, index=int(index), format="png", layer=layer)
-        return dict(self._requests.get(path, index=int(index)))
+            query = {"index": int(index), "format": "png", "layer": layer, "stop": stop}
+            return self._requests.fetch(path, **query)
+        return dict(self._requests.get(path, index=int(index), stop=stop))
 
-    def step_data(self, key: str | None = None, *, full: bool = False) -> Any:
-        """Return the keys of what hooks captured in this step, or one entry."""
+    def step_data(
+        self, key: str | None = None, *, full: bool = False, stop: str | None = None
+    ) -> Any:
+        """Return the keys of what hooks captured in this step, or of a stop; or one entry."""
         if key is None:
-            return list(self._requests.get(self._requests.debug_path("step_data/keys"))["keys"])
+            path = self._requests.debug_path("step_data/keys")
+            return list(self._requests.get(path, stop=stop)["keys"])
         path = self._requests.debug_path(f"step_data/{quote(key, safe='')}")
-        return self._requests.get(path, full="true" if full else None)
+        return self._requests.get(path, full="true" if full else None, stop=stop)
 
     def scalars(
         self, names: str | Sequence[str] | None = None, *, points: int = 2000

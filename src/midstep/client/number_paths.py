@@ -197,6 +197,12 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
     ],
+    "GET /api/v1/runs/{run_id}/evidence": [
+        "/end/breakpoint/limit",
+        "/end/breakpoint/value",
+        "/stops/*/breakpoint/limit",
+        "/stops/*/breakpoint/value",
+    ],
     "GET /api/v1/runs/{run_id}/media/{group_id}/{number}": [
         "/rows/*/*",
     ],

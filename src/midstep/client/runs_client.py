@@ -110,9 +110,20 @@ class StoredRunClient:
         """Return the content of a file."""
         return self._transport.fetch(self._path(f"files/{quote(file_id, safe='')}"))
 
-    def console(self, *, after: int | None = None, tail: int | None = None) -> dict[str, Any]:
-        """Return what its process printed: text, start, end, size; `after=end` continues."""
-        return dict(self._request("GET", "console", query={"after": after, "tail": tail}))
+    def console(
+        self, *, after: int | None = None, tail: int | None = None, stop: str | None = None
+    ) -> dict[str, Any]:
+        """Return what it printed: text, start, end, size, line; `after=end` continues."""
+        return dict(
+            self._request("GET", "console", query={"after": after, "tail": tail, "stop": stop})
+        )
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what was kept of it: stops, end, checkpoints, bytes.
+
+        The id of a stop is the `stop` of `client.batch` and `client.step_data`.
+        """
+        return dict(self._request("GET", "evidence"))
 
     def media(self) -> list[dict[str, Any]]:
         """Return what was logged beside numbers: id, key, kind, numbers and steps of each group."""

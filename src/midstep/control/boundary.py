@@ -375,6 +375,7 @@ class StepBoundary:
             state.captures.publish_everything()
             state.loss_readout.read_now(state.loss)
             self._weight_changes.end(is_parking=True)
+            state.park = state.describe_park()
             self._begin_park()
             state.notify()
             self._answer_completed()

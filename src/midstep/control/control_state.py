@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from midstep.control.breakpoints.breakpoints import Breakpoints
@@ -35,6 +36,19 @@ def _without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
     return tuple(item for item in items if item is not removed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Park:
+    """Why the training thread parks."""
+
+    cause: str
+    """`breakpoint`, `exception`, `hold`, or the command that led here: pause, step, run_until."""
+    who: str | None = None
+    """Who submitted that command."""
+    reason: str | None = None
+    breakpoint: Mapping[str, Any] | None = None
+    """The evidence of the hit."""
+
+
 class ControlState:
     """The state of a controller. Every change happens under `lock`, unless said otherwise."""
 
@@ -48,6 +62,8 @@ class ControlState:
     """What ended the run, if an error did; replaced as a whole."""
     park_listeners: tuple[Callable[[], None], ...] = ()
     """Called by the training thread when it has parked."""
+    park: Park | None = None
+    """Why the training thread parked last."""
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self.clock = clock
@@ -129,6 +145,7 @@ class ControlState:
             or self.queue.waiting
             or self.gate.mode == "pause"
             or self.gate.target is not None
+            or self.captures.next_plan
         )
         # The last three are left over from an observed step: one more full boundary clears them.
         is_observed = bool(
@@ -202,6 +219,22 @@ class ControlState:
                 # As above; the run stays parked.
                 log.exception("a listener raised when the run parked, and is off")
                 self.park_listeners = _without(self.park_listeners, listener)
+
+    def describe_park(self) -> Park:
+        """Why the training thread parks now. Before the commands that led here are answered."""
+        if self.end is not None:
+            return Park(cause="exception", reason=self.reason)
+        if self.breakpoint_evidence is not None:
+            evidence = self.breakpoint_evidence
+            return Park(cause="breakpoint", who="breakpoint", breakpoint=evidence)
+        if self.active_hold is not None:
+            return Park(cause="hold", who="system", reason=self.active_hold[0])
+        records = [*self.completed_commands][-1:]
+        command = records[0].command if records else None
+        return Park(
+            cause="pause" if command is None else command.name,
+            who=None if command is None else command.who,
+        )
 
     # -- sinks: called without the lock -----------------------------------------------------------
 

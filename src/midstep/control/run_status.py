@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from midstep.control.capture.captured_data import StepData
-from midstep.control.control_state import ControlState
+from midstep.control.control_state import ControlState, Park
 
 RATE_WINDOW_S = 5.0
 MIN_INTERVAL_S = 0.2
@@ -88,6 +88,8 @@ class RunStatus:
         # A new dict, so that readers without the lock see either all of the old or all of the new.
         with self._state.lock:
             self._state.described_fields = {**self._state.described_fields, **fields}
+            if "total_steps" in fields:
+                self._state.captures.last_step = fields["total_steps"]
 
     def begin_phase(self, name: str, expect_s: float | None = None) -> dict[str, Any]:
         """Show long work between two steps under its name; returns the fields to describe after it.
@@ -274,6 +276,11 @@ class RunStatus:
     def timeline(self) -> int:
         """How often the run went back to an earlier step."""
         return int(self._state.described_fields.get("timeline", 0))
+
+    @property
+    def park(self) -> Park | None:
+        """Why the training thread parked last; None before the first time."""
+        return self._state.park
 
     @property
     def phase(self) -> str | None:

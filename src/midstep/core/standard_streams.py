@@ -6,13 +6,16 @@ import os
 import sys
 from contextlib import suppress
 
+from midstep.core.stream_tap import own_lines
+
 
 def write_to_stderr(text: str) -> None:
-    """Write to standard error; nothing happens if it is closed."""
+    """Write to standard error, as a line of ours; nothing happens if it is closed."""
     stream = sys.stderr
     if stream is None or stream.closed:
         return
-    with suppress(OSError, ValueError):  # nobody reads it any more; the training continues
+    # Suppressed: nobody reads it any more; the training continues.
+    with own_lines(), suppress(OSError, ValueError):
         stream.write(text)
         stream.flush()
 

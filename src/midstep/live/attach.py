@@ -38,6 +38,8 @@ def attach(
     tags: Sequence[str] = (),
     notes: str = "",
     git_diff: bool = True,
+    console: bool = True,
+    evidence: bool = True,
     view: Any = None,
     total_steps: int | None = None,
     mirror: Sequence[str] = (),
@@ -85,6 +87,10 @@ def attach(
         notes: about the run, in words; as `tags`.
         git_diff: keep how the tracked files of the git repository differ from the commit, in a file
             of the run directory that only you can read (at most 1 MiB).
+        console: keep what the script prints, in a file of the run directory that only you can read.
+            The environment variable MIDSTEP_CONSOLE=off switches it off, too.
+        evidence: keep the shown samples, layers and breakpoints of each stop and of the end in the
+            run directory, so that the page shows them when the run is over.
         view: how samples are shown: `midstep.view(…)`, a tokenizer, or a function from token ids
             to text. Without it, it is guessed from the batch.
         total_steps: of the training, for the progress shown, where the loop cannot know.
@@ -149,6 +155,8 @@ def attach(
         resume=resume,
         rewind_steps=rewind_steps,
         rewind_bytes=rewind_bytes,
+        console=console,
+        evidence=evidence,
     )
     return AttachedRun(
         parts,

@@ -275,6 +275,8 @@ class AttachedRun:
             run_name=self._config.run_name,
             on_error=self._on_error,
             existing="refuse" if self._config.resume == "never" else "continue",
+            console=self._config.console,
+            evidence=self._config.evidence,
         )
 
     def _record_environment(self, run: Run) -> None:

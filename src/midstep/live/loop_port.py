@@ -91,8 +91,7 @@ class LoopPort:
         self.others = OtherOptimizers.of(parts)
         self._has_others = bool(self.others)
         self._loop: StepLoop | None = None
-        self._is_pass_over = self._is_timed = False
-        self.in_iteration = False  # of `run.steps`
+        self._is_pass_over = self._is_timed = self.in_iteration = False  # the last: of `run.steps`
         self.stop_error: StopTraining | None = None  # what a stop raised
         self._has_batch_before = False
         self.kept = KeptVariables()
@@ -175,7 +174,7 @@ class LoopPort:
         """The loader gave a batch; one that was requested without gradients is not trained on."""
         if self._is_detached or not self._grad_enabled():
             return
-        self._is_pass_over = False
+        self._is_pass_over, self._controller.captures.last_batch = False, None
         if self._window.count == 0 and self._epochs.is_between:
             self._epochs.batch_came()
         known = ids if type(ids) is IntIds else integer_ids(ids)
@@ -276,6 +275,7 @@ class LoopPort:
             return
         if not self.in_iteration and (self._loop is not None or not self._has_entered):
             self._has_batch_before = True
+        self._controller.captures.last_batch = None
         self._window.declare(batch, keep=self._controller.breakpoints.can_stop)
 
     # -- run.steps --------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from midstep.server.recipes import recipe_routes, script_routes
 from midstep.server.recipes.allowed_scripts import AllowedScript
 from midstep.server.recipes.launcher import Launcher
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs import run_file_routes, run_routes
+from midstep.server.runs import evidence_routes, run_file_routes, run_routes
 from midstep.server.runs.run_catalog import Catalog, LiveCatalog, RootCatalog
 from midstep.server.runs.run_table import RunTable
 from midstep.server.schema_base import Health
@@ -110,6 +110,7 @@ def create_app(
         run_routes.router,
         run_file_routes.router,
         media_routes.router,
+        evidence_routes.router,
         recipe_routes.router,
         script_routes.router,
         sweep_routes.router,

@@ -26,6 +26,8 @@ CHANGEABLE = (
     "world_size",
 )
 """Fields of a fingerprint that `allow_changed` may name."""
+NOT_RECORDED = ("console", "evidence")
+"""Settings that say what is kept of a run; they change nothing of the training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,10 @@ class SessionConfig:
     """How many steps the run should be able to go back; 0 switches going back off."""
     rewind_bytes: int | None = None
     """Host memory for the snapshots of going back. If left out, a tenth of the free memory."""
+    console: bool = True
+    """Keep what the process prints in a file of the run directory that only you can read."""
+    evidence: bool = True
+    """Keep samples, layers and breakpoints of stops and of the end in the run directory."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -123,7 +129,8 @@ class SessionConfig:
 
     def describe(self) -> dict[str, Any]:
         """The settings as the header record and checkpoints store them."""
-        return {**asdict(self), "save_dir": str(self.save_dir)}
+        settings = {**asdict(self), "save_dir": str(self.save_dir)}
+        return {name: each for name, each in settings.items() if name not in NOT_RECORDED}
 
 
 def _at_least(name: str, value: Any, least: int) -> None:

@@ -23,6 +23,8 @@ from midstep.core.files.storage import make_folder, replace_json
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import open_missing_standard_streams, write_to_stderr
 from midstep.facts import FactsWriter, Lease, LoopProgress
+from midstep.session.evidence.console_capture import ConsoleCapture, is_console_on
+from midstep.session.evidence.stop_recorder import Layers, StopRecorder
 from midstep.session.late_parameters import is_uninitialized
 from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
@@ -87,6 +89,10 @@ class Run:
             not. If left out, it parks if a viewer is connected, or if it is served from a terminal.
         existing: `refuse` a directory that already has a run, or `continue` it as the next
             attempt.
+        console: keep what this process prints, in a file of the run directory; a capture that has
+            begun before, or True or False. MIDSTEP_CONSOLE=off switches it off.
+        evidence: keep samples, and what hooks captured, of stops and of the end. If False, layers,
+            breakpoints and watches of stops are kept without them.
 
     >>> import tempfile
     >>> with Run(name="demo", save_dir=tempfile.mkdtemp()) as run:
@@ -112,7 +118,10 @@ class Run:
         data_fingerprint: Mapping[str, Any] | None = None,
         on_error: OnError | None = None,
         existing: Existing = "refuse",
+        console: bool | ConsoleCapture = True,
+        evidence: bool = True,
     ) -> None:
+        keeps_console = is_console_on(bool(console))
         now = datetime.now(UTC)
         self.name, self.on_error, self.started_at = name, on_error, now.timestamp()
         self._began = time.monotonic()
@@ -133,6 +142,11 @@ class Run:
         """Why it was stopped, if that is known: a signal, Ctrl-C. For the end record."""
         self.unsaved: str | None = None
         """What was promised at a stop and is not on disk, in words; the exit code is not 0 then."""
+        self.console: ConsoleCapture | None = None
+        """Keeps what this process prints; None if that is off."""
+        if keeps_console:
+            self.console = console if isinstance(console, ConsoleCapture) else ConsoleCapture()
+        self._keeps_samples = evidence
         self._hook_manager: HookManager | None = None
         self.diagnoser: Diagnoser | None = None
         """Says where a stop came from; None before the model is known."""
@@ -159,10 +173,23 @@ class Run:
         # The lease first: a second writer must be refused before it opens the facts.
         self.lease = Lease.acquire(self.dir, self.run_id, self.attempt)
         undo.callback(self.lease.release)
+        if self.console is not None:
+            undo.callback(self.console.close)
+            self.console.open(self.dir)
         self.facts = FactsWriter(
             self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._park_until_written
         )
         undo.callback(self.facts.close)
+        self.stops = StopRecorder(
+            self.dir,
+            self.controller,
+            self.facts,
+            console=self.console,
+            measure_layers=self._measure_layers,
+            attempt=self.attempt,
+            keeps_samples=self._keeps_samples,
+        )
+        undo.callback(self.stops.close)
         self.controller.sinks.add(self.facts)
         undo.callback(self.controller.sinks.remove, self.facts)
         self.controller.boundary.limit_park(park_limit)
@@ -281,6 +308,15 @@ class Run:
             manager.add(hook)
         return manager
 
+    def _measure_layers(self) -> Layers | None:
+        """The table of layers as it is now; None if the run knows no model."""
+        manager = self._hook_manager
+        if manager is None:
+            return None
+        from midstep.session.hooks.layer_norms import norms_at_end
+
+        return norms_at_end(manager.model)
+
     def _close_hooks(self) -> None:
         manager, self._hook_manager = self._hook_manager, None
         diagnoser, self.diagnoser = self.diagnoser, None
@@ -325,6 +361,8 @@ class Run:
         self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
         if self.facts.fault is not None:
             self.unsaved = self.unsaved or f"the facts cannot be written: {self.facts.fault}"
+        else:
+            self.stops.keep_end(status, self.stop_reason)
 
     @property
     def exit_code(self) -> int | str:
@@ -351,6 +389,7 @@ class Run:
         # A dying loader worker must not interrupt the record of the failure, see sigchld_guard.
         with sigchld_ignored():
             reason = self._record_failure(error)
+            self.stops.keep_end("exception", reason)
         park = isinstance(error, Exception) and self._should_park()
         # Ctrl-C releases a parked run; the training then ends with its own error.
         with suppress(KeyboardInterrupt):
@@ -363,6 +402,8 @@ class Run:
         self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error))
+        if self.console is not None:  # the interpreter prints it after the run is closed
+            self.console.add_traceback(trace)
         frames = traceback.walk_tb(error.__traceback__)
         in_model = any(frame.f_code.co_name == "_call_impl" for frame, _ in frames)
         self.controller.status.note_failure(reason, trace, self.step, in_model=in_model)

@@ -97,6 +97,8 @@ def open_run(config: SessionConfig, trainer: Trainer, controller: DebugControlle
         model=trainer.parts.model,
         data_fingerprint=trainer.state.fingerprints.get("dataset"),
         existing="refuse" if config.resume == "never" else "continue",
+        console=config.console,
+        evidence=config.evidence,
     )
 
 

@@ -153,6 +153,8 @@ class StepReporter:
         self._boundary.note_samples(samples or _samples_of(batches))
         self._boundary.log(values)
         self._describe(epoch)
+        if step + 1 == self._captures.last_step:
+            self._run.stops.before_last_step()
         if batches:
             self._capture(batches, loss, sample_ids, results)
         return values

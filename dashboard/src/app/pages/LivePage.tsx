@@ -13,8 +13,10 @@ import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
+import { hasEnded } from "@/live/commandAvailability";
 import { diagnosedStep } from "@/live/diagnosed";
 import { useNoCommandsReason, useRunId, useRunState, useStale } from "@/live/hooks";
+import { useKeptStop } from "@/live/keptStop";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
@@ -25,6 +27,7 @@ const StopLayers = lazy(() => import("./StopLayers"));
 const SampleCause = lazy(() => import("@/features/diagnosis/SampleCause"));
 const LossPanel = lazy(() => import("@/features/scalars/LossPanel"));
 const ChartsTab = lazy(() => import("@/features/scalars/ChartsTab"));
+const EndedTab = lazy(() => import("./EndedTab"));
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
 const StepDataPanel = lazy(async () => ({
   default: (await import("@/features/panels/StepDataPanel")).StepDataPanel,
@@ -135,6 +138,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   // What has focus matters only when a breakpoint is made of it, so it redraws nothing.
   const focus = useRef<Focus>({ sample: null, point: null });
   const [large, setLarge] = useUrlChoice("large", ["none", "loss"]);
+  const ended = useRunState(hasEnded) ?? false;
   const lossLarge = large === "loss";
   const focusSample = useCallback((sample: number | null) => {
     focus.current = { ...focus.current, sample };
@@ -144,7 +148,8 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   }, []);
   const culprits = useCulprits();
   const noCommands = useNoCommandsReason();
-  const isDiagnosed = useRunState((state) => diagnosedStep(state) !== null) ?? false;
+  const stop = useKeptStop();
+  const isDiagnosed = (useRunState((state) => diagnosedStep(state) !== null) ?? false) && stop === null;
   const loss = (
     <PanelSlot title="Loss">
       <LossPanel
@@ -155,34 +160,53 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
       />
     </PanelSlot>
   );
+  const batch = (
+    <LivePanelSlot title="Batch">
+      <BatchPanel
+        pointedOut={pointedOut}
+        onFocusSample={focusSample}
+        onBreak={(id) => void breakOn(id)}
+        onInfluence={onPanels}
+        culprits={culprits}
+        detail={(sample, onOpen) =>
+          culprits.includes(sample.batchIndex) && (
+            <Suspense fallback={null}>
+              <SampleCause
+                {...{ sample, onOpen }}
+                onBreak={(id) => void breakOn(id)}
+                breakReason={noCommands}
+              />
+            </Suspense>
+          )
+        }
+        stale={stale}
+      />
+    </LivePanelSlot>
+  );
+  const stepData = (
+    <LivePanelSlot title="Step data">
+      {isDiagnosed ? (
+        <StopLayers stale={stale} onPanels={onPanels} />
+      ) : (
+        <StepDataPanel stale={stale} onPanels={onPanels} />
+      )}
+    </LivePanelSlot>
+  );
   if (lossLarge) return <PanelArea tab="step">{loss}</PanelArea>;
+  if (ended) {
+    return (
+      <Suspense fallback={<PanelArea tab="step">{null}</PanelArea>}>
+        <EndedTab {...{ batch, loss, stepData, stale }} />
+      </Suspense>
+    );
+  }
   return (
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
         <div
           className={`${COLUMN} ${isDiagnosed ? "grid-rows-[minmax(0,1fr)_190px] max-[1199px]:grid-rows-[436px_190px]" : "grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]"}`}
         >
-          <LivePanelSlot title="Batch">
-            <BatchPanel
-              pointedOut={pointedOut}
-              onFocusSample={focusSample}
-              onBreak={(id) => void breakOn(id)}
-              onInfluence={onPanels}
-              culprits={culprits}
-              detail={(sample, onOpen) =>
-                culprits.includes(sample.batchIndex) && (
-                  <Suspense fallback={null}>
-                    <SampleCause
-                      {...{ sample, onOpen }}
-                      onBreak={(id) => void breakOn(id)}
-                      breakReason={noCommands}
-                    />
-                  </Suspense>
-                )
-              }
-              stale={stale}
-            />
-          </LivePanelSlot>
+          {batch}
           {isDiagnosed ? (
             <PanelSlot title="What changed">
               <StopPanels propose={() => proposalFrom(focus.current)} stale={stale} />
@@ -202,13 +226,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
-          <LivePanelSlot title="Step data">
-            {isDiagnosed ? (
-              <StopLayers stale={stale} onPanels={onPanels} />
-            ) : (
-              <StepDataPanel stale={stale} onPanels={onPanels} />
-            )}
-          </LivePanelSlot>
+          {stepData}
         </div>
       </div>
     </PanelArea>

@@ -5,6 +5,7 @@ import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
 import { statusPillOf } from "./statusPill";
 
+const EndedPill = lazy(() => import("./EndedPill"));
 const TracebackDialog = lazy(() => import("@/features/diagnosis/TracebackDialog"));
 
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
@@ -16,6 +17,13 @@ export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly numb
   const back = useVerb("back");
   const [traced, setTraced] = useState(false);
   const reason = statusPillOf(state, connection);
+  if (reason === "ended") {
+    return (
+      <Suspense fallback={null}>
+        <EndedPill />
+      </Suspense>
+    );
+  }
   if (reason === null) return null;
   const { tone, icon, title, text, samples, explanation, offer } = reason;
   const actionOf = () => {

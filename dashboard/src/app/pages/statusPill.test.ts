@@ -106,7 +106,7 @@ describe("reasonOf", () => {
     expect(statusPillOf(null, live)).toBeNull();
   });
 
-  it("tells how a run ended", () => {
+  it("tells why a run is parked at an error, and leaves one that has ended", () => {
     const failed = { ...state, state: "failed", reason: "ValueError: bad batch" } as StateOut;
     expect(statusPillOf(failed, live)).toEqual({
       tone: "bad",
@@ -116,8 +116,8 @@ describe("reasonOf", () => {
       samples: [],
       offer: "traceback",
     });
-    // The strip says where; without a reason there is nothing to add.
-    expect(statusPillOf({ ...state, state: "finished", reason: null }, live)).toBeNull();
+    // What was kept of a run that is over is in a pill of its own.
+    expect(statusPillOf({ ...failed, parked: false }, live)).toBe("ended");
   });
 
   it("says where a run goes and what a pause waits for", () => {
@@ -128,9 +128,9 @@ describe("reasonOf", () => {
       run_until: 13_000,
       waiting_for: null,
     } as StateOut;
-    expect(statusPillOf({ ...going, state: "running" }, live)?.text).toBe("520 steps left");
+    expect(statusPillOf({ ...going, state: "running" }, live)).toMatchObject({ text: "520 steps left" });
     const pausing = { ...going, state: "pausing", waiting_for: "in validation, 40 of 79" } as StateOut;
-    expect(statusPillOf(pausing, live)?.text).toBe("in validation, 40 of 79");
+    expect(statusPillOf(pausing, live)).toMatchObject({ text: "in validation, 40 of 79" });
   });
 
   it("says first of all that nobody answers", () => {

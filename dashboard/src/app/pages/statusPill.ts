@@ -1,6 +1,7 @@
 /** Why a run is paused or ended, in the words of the pill. */
 import { type Evidence, type ExplanationOut, fromWire, type StateOut } from "@/api/types";
 import { formatCount, formatDuration, formatValue } from "@/lib/format";
+import { hasEnded } from "@/live/commandAvailability";
 import type { Connection } from "@/live/store";
 import type { IconName } from "@/ui";
 
@@ -32,26 +33,16 @@ export function evidenceText({ condition, value, limit, note }: Evidence): strin
   return note ? `${text} · ${note}` : text;
 }
 
-const ENDS: Partial<Record<StateOut["state"], Pick<StatusPill, "tone" | "icon"> & { word: string }>> = {
-  finished: { tone: "neutral", icon: "check", word: "Finished" },
-  stopped: { tone: "neutral", icon: "stop", word: "Stopped" },
-  failed: { tone: "bad", icon: "close", word: "Failed" },
-  killed: { tone: "bad", icon: "killed", word: "Killed" },
-  lost: { tone: "neutral", icon: "lost", word: "Lost" },
-};
-
 type Freshness = Pick<Connection, "status" | "ageS"> & Partial<Pick<Connection, "why">>;
 
 /** The most urgent thing to say beside the tabs, never two; null while there is nothing to explain. */
-export function statusPillOf(state: StateOut | null, connection: Freshness): StatusPill | null {
+export function statusPillOf(state: StateOut | null, connection: Freshness): StatusPill | "ended" | null {
   const silent = silence(state, connection);
   if (silent || state === null) return silent;
-  const end = ENDS[state.state];
-  if (end) {
-    const { word, ...look } = end;
-    // The strip says at which step it ended; the pill only why.
-    const offer = state.state === "failed" ? "traceback" : undefined;
-    return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [], offer } : null;
+  if (hasEnded(state)) return "ended";
+  if (state.state === "failed" && state.reason) {
+    const look = { tone: "bad", icon: "close", title: "Failed.", samples: [] } as const;
+    return { ...look, text: state.reason, offer: "traceback" };
   }
   return state.parked ? whyParked(state) : whereTo(state);
 }

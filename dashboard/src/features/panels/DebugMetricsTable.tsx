@@ -83,11 +83,16 @@ function Fact({ table, shown, step }: { table: MetricsTable; shown: number | nul
   if (!table.counts.length) return `${formatCount(table.rows)} rows · step ${formatCount(step)}`;
   return (
     <span className="flex items-center gap-3" data-step={step}>
-      {table.counts.map(({ word, tone, count }) => (
+      {shownCounts(table).map(({ word, tone, count }) => (
         <StatusWord key={word} tone={tone} word={`${formatCount(count)} ${inNumber(word, count)}`} />
       ))}
     </span>
   );
+}
+
+/** Of many words only those that hold for a row: there is room for three. */
+function shownCounts({ counts }: MetricsTable) {
+  return counts.length > 3 ? counts.filter(({ count }) => count > 0) : counts;
 }
 
 /** "1 winner", "3 winners"; adjectives such as dead stay as they are. */

@@ -1,6 +1,6 @@
 /** Fetches step data: at once while the run is paused, at most once a second while it trains. */
 import { useEffect, useRef, useState } from "react";
-import { api, runPath } from "@/api/client";
+import { api, ofStop, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
 import { type Capture, useCapture, useSubscription } from "@/live/captures";
@@ -57,8 +57,11 @@ export function useStepEntry(key: string | null, full: boolean): Capture<StepDat
     spec: key === null ? null : { kind: "step_data", key },
     variant: full ? "full" : "",
     moment: momentOf,
-    load: ({ runId, reader, signal }) => {
+    load: ({ runId, reader, stop, signal }) => {
       const path = runPath(runId, `/debug/step_data/${encodeURIComponent(key ?? "")}`);
+      // Of a stop everything is kept as JSON, whole.
+      if (stop !== null)
+        return api.get<"/runs/{run_id}/debug/step_data/{key}">(`${path}?${ofStop(stop)}`, signal);
       if (hinted && !full) return getEntry(reader, path, signal);
       return full
         ? api.get<"/runs/{run_id}/debug/step_data/{key}">(`${path}?full=1`, signal)

@@ -2,10 +2,10 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
 import { readConsole } from "@/api/runs";
+import { asPrinted, type ConsoleText, EMPTY_CONSOLE, withPart } from "@/lib/consoleText";
 import { downloadText } from "@/lib/download";
 import { formatBytes } from "@/lib/format";
 import { Button, IconButton, Panel, type PanelState, panelState } from "@/ui";
-import { asPrinted, type ConsoleText, EMPTY_CONSOLE, withPart } from "./consoleText";
 
 interface ConsolePanelProps {
   runId: string;

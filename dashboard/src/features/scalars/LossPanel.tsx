@@ -5,6 +5,7 @@ import { useAction } from "@/lib/actions";
 import { lossMetric } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { hasEnded } from "@/live/commandAvailability";
 import { useBreakpoints, useCommands, useRunState, useSeries } from "@/live/hooks";
 import type { PanelState } from "@/ui";
 import { type Band, bandOf, marksOf } from "./breakpointHits";
@@ -45,7 +46,8 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
   }, [breakpoints, pauses, hitId, hitStep]);
   const points = series?.view() ?? NOTHING;
   const trend = useTrend(name, band, smoothing, points);
-  const view = useMemo(() => readView(zoom === "" ? null : zoom), [zoom]);
+  const ended = useRunState(hasEnded) ?? false;
+  const view = useMemo(() => readView(zoom === "" ? null : zoom, ended), [zoom, ended]);
   useAction({
     id: "loss-scale",
     title: scale === "log" ? "Loss on a linear scale" : "Loss on a log scale",
@@ -57,7 +59,7 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
     title: view.kind === "recent" ? "Loss of all steps" : `Loss of the last ${RECENT} steps`,
     group: "Panels",
     words: "zoom reset",
-    run: () => setZoom(view.kind === "recent" ? "all" : ""),
+    run: () => setZoom(viewText({ kind: view.kind === "recent" ? "all" : "recent" }, ended) ?? ""),
   });
   return (
     <>
@@ -84,7 +86,7 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
         onSmoothing={setSmoothing}
         onName={setName}
         exact={series?.exact ?? true}
-        onView={(next) => setZoom(viewText(next) ?? "")}
+        onView={(next) => setZoom(viewText(next, ended) ?? "")}
         logScale={scale === "log"}
         onLogScale={(on) => setScale(on ? "log" : "linear")}
         state={stateOf(points.step.length, loading, error)}

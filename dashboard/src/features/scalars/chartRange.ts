@@ -22,15 +22,17 @@ export function rangeView(range: Range | null): View {
 }
 
 /** As it stands in the address: `all`, nothing for the last 600, `11880-12505`. */
-export function viewText(view: View): string | null {
-  if (view.kind === "recent") return null;
-  return view.kind === "all" ? "all" : `${view.from}-${view.to}`;
+export function viewText(view: View, ended = false): string | null {
+  if (view.kind === "range") return `${view.from}-${view.to}`;
+  return view.kind === usual(ended) ? null : view.kind;
 }
 
-export function readView(text: string | null): View {
-  if (text === "all") return { kind: "all" };
+export function readView(text: string | null, ended = false): View {
+  if (text === "all" || text === "recent") return { kind: text };
   const match = /^(\d+)-(\d+)$/.exec(text ?? "");
-  if (!match) return { kind: "recent" };
-  const [from, to] = [Number(match[1]), Number(match[2])];
-  return to > from ? { kind: "range", from, to } : { kind: "recent" };
+  const [from, to] = [Number(match?.[1]), Number(match?.[2])];
+  return to > from ? { kind: "range", from, to } : { kind: usual(ended) };
 }
+
+/** Of a run that is over one wants to see all. */
+const usual = (ended: boolean) => (ended ? "all" : "recent");

@@ -6,8 +6,9 @@ import { useBreakpoints, useRunState, useStale, useVerb } from "@/live/hooks";
 import { goBack, useRewind } from "@/live/rewind";
 import { useStepInputs } from "@/live/stepInputs";
 import { proposedTarget, targetError } from "./progress";
-import { EndedStrip, ProgressTrack, TransportView } from "./TransportView";
+import { ProgressTrack, TransportView } from "./TransportView";
 
+const EndedTransport = lazy(() => import("./EndedTransport"));
 const RewindTrack = lazy(() => import("./RewindTrack"));
 
 /** A pause that takes longer says what it waits for. */
@@ -16,13 +17,13 @@ const PATIENCE_MS = 2_000;
 export function Transport() {
   const ended = useRunState(hasEnded);
   if (ended === undefined) return <p className="flex h-full items-center text-t3">Connecting to the run…</p>;
-  return ended ? <EndedTransport /> : <LiveTransport />;
-}
-
-function EndedTransport() {
-  const state = useRunState();
-  const stale = useStale();
-  return state && <EndedStrip state={state} stale={stale} />;
+  return ended ? (
+    <Suspense fallback={null}>
+      <EndedTransport />
+    </Suspense>
+  ) : (
+    <LiveTransport />
+  );
 }
 
 /** Separate from the verbs, so that these are not redrawn with every step. */

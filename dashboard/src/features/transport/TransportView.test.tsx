@@ -1,7 +1,8 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
 import type { StateOut } from "@/api/types";
-import { type Control, EndedStrip, TransportView, type TransportViewProps } from "./TransportView";
+import EndedStrip, { labelled } from "./EndedStrip";
+import { type Control, TransportView, type TransportViewProps } from "./TransportView";
 
 const state = {
   state: "paused",
@@ -62,8 +63,22 @@ describe("TransportView", () => {
   });
 
   it("gives way to how the run ended", () => {
-    const html = renderToStaticMarkup(<EndedStrip state={{ ...state, state: "finished" }} stale={false} />);
+    const ended = { ...state, state: "finished" } as const;
+    const html = renderToStaticMarkup(<EndedStrip state={ended} checkpoints={[]} fact="" stale={false} />);
     expect(html).toContain("Finished at step 12,480");
     expect(html).not.toContain("<button");
+  });
+
+  it("labels checkpoints that stand apart, the best one in any case", () => {
+    const at = (step: number, best = false) =>
+      ({ name: String(step), step, timeline: 0, current: true, best, at: 0, bytes: 1 }) as const;
+    const all = [at(6_000), at(12_000), at(12_400, true), at(18_000)];
+    const steps = labelled(all, 25_000, 500).map(({ step }) => step);
+    expect(steps.sort((a, b) => a - b)).toEqual([6_000, 12_400, 18_000]);
+    const html = renderToStaticMarkup(
+      <EndedStrip state={{ ...state, state: "killed" }} checkpoints={all} fact="4 kept" stale={false} />,
+    );
+    expect(html).toContain("Killed at step 12,480");
+    expect(html).toContain("bg-ok-mark");
   });
 });

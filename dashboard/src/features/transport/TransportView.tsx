@@ -4,7 +4,7 @@ import type { StateOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
 import { RUN_TO_FIELD } from "@/live/stepInputs";
-import { Button, Icon, type IconName, NumberField } from "@/ui";
+import { Button, NumberField } from "@/ui";
 import { progressOf, thinned } from "./progress";
 
 /** A verb as its button shows it. */
@@ -67,10 +67,10 @@ export function TransportView(props: TransportViewProps) {
   );
 }
 
-const Divider = () => <span className="mx-3 h-5 w-px shrink-0 bg-line max-[899px]:hidden" />;
+export const Divider = () => <span className="mx-3 h-5 w-px shrink-0 bg-line max-[899px]:hidden" />;
 
 /** Below 900 px the verbs wrap, and the way so far has a line of its own; between lines there is room for an error. */
-const ROW =
+export const ROW =
   "flex min-h-13 min-w-0 flex-1 flex-wrap items-center gap-x-2 gap-y-3 max-[899px]:py-1 max-[719px]:gap-x-1.5";
 
 function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
@@ -161,29 +161,6 @@ export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolea
         </div>
       </div>
       <span className="text-bar font-semibold whitespace-nowrap">{formatCount(state.step)}</span>
-    </div>
-  );
-}
-
-const ENDS: Partial<Record<StateOut["state"], { word: string; icon: IconName }>> = {
-  finished: { word: "Finished", icon: "check" },
-  stopped: { word: "Stopped", icon: "stop" },
-  failed: { word: "Failed", icon: "close" },
-  killed: { word: "Killed", icon: "killed" },
-  lost: { word: "Lost", icon: "lost" },
-};
-
-/** Shown instead of the verbs when the run has ended. */
-export function EndedStrip({ state, stale }: { state: StateOut; stale: boolean }) {
-  const { word, icon } = ENDS[state.state] ?? { word: "Stopped", icon: "stop" };
-  return (
-    <div className={ROW}>
-      <Icon name={icon} size={15} className="text-t2" />
-      <span className="text-bar font-semibold whitespace-nowrap">
-        {word} at step {formatCount(state.step)}
-      </span>
-      <Divider />
-      <ProgressTrack state={state} stale={stale} />
     </div>
   );
 }

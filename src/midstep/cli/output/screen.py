@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import Annotated, Any, TextIO
+from typing import IO, Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -15,6 +15,7 @@ from rich.text import Text
 from midstep.cli.output.terminal_escape import visible
 from midstep.cli.output.text_format import align_columns
 from midstep.core import strict_json
+from midstep.core.stream_tap import OwnStream
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
@@ -28,6 +29,16 @@ class Screen(Console):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(file=stream, highlight=False, soft_wrap=True)
+
+    # What a command prints is no output of the training that runs in the same process.
+    @property
+    def file(self) -> IO[str]:
+        """Where it prints."""
+        return cast("IO[str]", OwnStream(super().file))
+
+    @file.setter
+    def file(self, stream: IO[str]) -> None:
+        self._file = stream
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

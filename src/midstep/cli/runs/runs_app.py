@@ -7,6 +7,8 @@ import typer
 from midstep.cli.runs.draw_figures import figures
 from midstep.cli.runs.export_run import export
 from midstep.cli.runs.list_runs import list_runs, show
+from midstep.cli.runs.list_stops import stops
+from midstep.cli.runs.print_console import console
 from midstep.cli.runs.remove_runs import remove
 from midstep.cli.runs.show_media import media
 from midstep.cli.runs.start_runs import list_recipes, start, terminate
@@ -40,6 +42,8 @@ app.command("rm", epilog="Example: midstep runs rm k3v9 run_b --dry-run")(remove
 app.command(
     "tail", epilog="Example: midstep runs tail k3v9 --lines 50 --names loss,val_loss --no-follow"
 )(tail)
+app.command("stops", epilog="Example: midstep runs stops k3v9")(stops)
+app.command("console", epilog="Example: midstep runs console k3v9 --lines 200")(console)
 app.command("export", epilog="Example: midstep runs export k3v9 --names loss,lr --out run.csv")(
     export
 )

@@ -23,6 +23,7 @@ from midstep.control.capture.subscriptions import (
     StepPlan,
     Subscriptions,
     join_plans,
+    merge_ranges,
 )
 from midstep.control.panels import Panel
 from midstep.control.samples.view import SampleView
@@ -58,6 +59,13 @@ class Captures:
         """The newest captures of batches, the newest first; at most one of them is whole."""
         self.held_batch: CapturedBatch | None = None
         """A reference to this step's batch; it is copied whole if the loop parks after the step."""
+        self.last_batch: CapturedBatch | None = None
+        """A reference to the batch of the last reported step, until its driver begins the next one:
+        what is kept when the run ends. Only of batches that the loop leaves unchanged."""
+        self.last_step: Any = None
+        """Finished steps at the end of the training, or else where it may end, if that is known."""
+        self.next_plan: StepPlan = NOTHING
+        """What the step after the next boundary captures besides what is in view."""
         self._has_samples = False
         """Whether samples of this step's batch were copied."""
         self._waiting_readers = 0
@@ -122,6 +130,7 @@ class Captures:
             sample_ids=sample_ids,
             view=self.view,
         )
+        self.last_batch = captured if kept else None
         # What another call of this step has copied stays: the loop's own call says more.
         if not (kept and self._has_samples):
             self._hold(captured)
@@ -233,7 +242,22 @@ class Captures:
             self.plan = EVERYTHING
         else:
             self.plan = self.subscriptions.plan() if self.subscriptions.active else NOTHING
+        self.plan, self.next_plan = join_plans(self.plan, self.next_plan), NOTHING
         self._is_complete = self.plan.everything or self.plan.all_keys
+
+    def capture_next_step(self, *needs: Need) -> None:
+        """Capture samples or step data in the step that begins at the next boundary.
+
+        On the training thread. Nobody needs to look.
+        """
+        plan = StepPlan(
+            needs=needs,
+            keys=frozenset(each.data_key for each in needs if each.data_key is not None),
+            ranges=merge_ranges(each for each in needs if each.kind == "batch"),
+        )
+        with self._state.lock:
+            self.next_plan = join_plans(self.next_plan, plan)
+            self._state.refresh_flags()
 
     def extend_plan(self, plan: StepPlan) -> None:
         """Capture this too in the step in progress. Called under the lock, from any thread."""
@@ -245,9 +269,29 @@ class Captures:
         An older batch would be taken for that of the step which the run shows now. Called under the
         lock, with the other changes of a move to another step.
         """
-        self.held_batch, self._has_samples = None, False
+        self.held_batch = self.last_batch = None
+        self._has_samples = False
         self.recent = tuple(each for each in self.recent if each.step == step - 1)
         self.data.forget_after(step)
+
+    def newest_batch(
+        self, count: int
+    ) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
+        """The newest batch: a copy of its first samples, and the whole batch if it is still there.
+
+        The whole batch may be a reference: of the step that raised, or of the last one. On the
+        training thread.
+        """
+        held = self.held_batch or self.last_batch
+        copies = [each for each in self.recent if held is None or each.step == held.step]
+        copies.sort(key=lambda each: (-each.step, not isinstance(each, CapturedBatch)))
+        if copies:
+            samples = copies[0]
+        elif held is not None:
+            samples = held.copy_samples(((0, count),), self._new_etag(held.step + 1))
+        else:
+            return None, None
+        return samples, samples if isinstance(samples, CapturedBatch) else held
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or copied whole."""

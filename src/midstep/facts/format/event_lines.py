@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from midstep.core import strict_json
+from midstep.core.page_tokens import mask_tokens
 
 SCHEMA_VERSION = 2
 LARGEST_LINE_CHARACTERS = 8 << 20
@@ -84,7 +85,8 @@ class EventLine(NamedTuple):
 def encode_fields(fields: Mapping[str, Any]) -> str:
     """The caller's fields as JSON without the braces.
 
-    A value that cannot be encoded, or is very large, is replaced by a note.
+    A value that cannot be encoded, or is very large, is replaced by a note. Tokens of a page are
+    masked: an address may be in a setting, in a note or in the text of an error.
     """
     # Renamed, not refused: an event must not be lost because of a name.
     renamed = {(f"{name}_" if name in FIXED_FIELDS else name): fields[name] for name in fields}
@@ -97,7 +99,7 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
     if len(text) > LARGEST_LINE_BYTES // 5:  # many fields; a character takes up to four bytes
         note = f"<left out: {len(text)} characters in {len(renamed)} fields>"
         text = strict_json.dumps({"fields": note})
-    return text[1:-1]
+    return mask_tokens(text[1:-1])
 
 
 def encode_line(seq: int, head: EventHeader, fields_text: str) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from midstep.core.files.storage import TEMPORARY_SUFFIX
+from midstep.facts.format import console_parts, stop_files
 
 FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
 DEEPEST = 16
@@ -33,7 +34,7 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("facts", rf"(?:facts/(?:quarantine/)?)?{_TEMPORARY}"),
     ("facts", r"lineage\.json|lease\.json|labels\.json"),
     ("config", r"\.hydra/(?:config|overrides|hydra)\.yaml|launch\.json"),
-    ("console", r"console\.log(?:\.\d+)?"),
+    ("console", console_parts.NAMES),
     ("checkpoint", rf"{_CHECKPOINT}/(?:state\.json|tensors\.safetensors|manifest\.json)"),
     ("checkpoint", rf"checkpoints/{_TEMPORARY}(?:/[^/]+)?"),
     ("checkpoint", rf"checkpoints/blocks/(?:[0-9a-f]{{64}}|{_TEMPORARY})"),
@@ -41,6 +42,8 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
     ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
     ("artifact", rf"{_MEDIA}/(?:index\.json|\d{{1,12}}\.(?:png|txt|json)|{_TEMPORARY})"),
+    ("artifact", stop_files.NAMES),
+    ("artifact", rf"artifacts/evidence/{_TEMPORARY}"),
     ("artifact", r"artifacts/(?:git-diff(?:\.\d+)?\.patch|packages(?:\.\d+)?\.txt)"),
 )
 _ORIGINAL_WEIGHTS = re.compile(r"(?:checkpoints/)?(?:model|best_val|last)\.pt")
@@ -55,7 +58,7 @@ _KIND_OF_FOLDER: dict[str, FileKind] = {
 }
 OWN_FOLDERS = re.compile(
     rf"facts|facts/quarantine|\.hydra|checkpoints|{_CHECKPOINT}|checkpoints/{_TEMPORARY}"
-    rf"|checkpoints/blocks|figures|artifacts|artifacts/media|{_MEDIA}"
+    rf"|checkpoints/blocks|figures|artifacts|artifacts/evidence|artifacts/media|{_MEDIA}"
 )
 
 

@@ -138,6 +138,8 @@ class Lease:
         socket: str | Unchanged | None = "kept",
     ) -> None:
         """Write now where the run can be reached; None if it no longer can be reached there."""
+        if self._is_over.is_set():  # it would write the file again that `release` has removed
+            return
         addresses = {"url": server_url, "socket": socket}
         self._content |= {name: address for name, address in addresses.items() if address != "kept"}
         self._try_write()

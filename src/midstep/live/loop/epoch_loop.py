@@ -90,6 +90,12 @@ class EpochLoop:
         if self._steps is None and self._batches is not None:
             self._steps = math.ceil(self._batches / max(1, batches))
             self._describe_total()
+            self._expect_end()
+
+    def _expect_end(self) -> None:
+        """Without a known total, the training may end with any pass."""
+        if self.total is None and not self._knows_total and self._steps is not None:
+            self._controller.captures.last_step = self.progress.first_step + self._steps
 
     def usual_batches(self, step: int) -> int:
         """Micro-batches of a step, by those of this epoch up to `step`.
@@ -118,6 +124,7 @@ class EpochLoop:
             self._steps = step - progress.first_step
         progress.begin_epoch(step)
         self.number += 1
+        self._expect_end()
 
     def _describe_total(self) -> None:
         per_epoch = self._steps or self._batches

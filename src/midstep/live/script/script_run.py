@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
     from midstep.live.script.step_window import StepWindow
+    from midstep.session.evidence.console_capture import ConsoleCapture
     from midstep.session.ranks import RankGroup
     from midstep.session.step_results import Position
 
@@ -57,10 +58,16 @@ class ScriptRun:
         command: the script, and the options of the run.
         step: returns what was backpropagated since the last optimizer step; None if nothing of the
             script is to be noted now.
+        console: captures what the script prints; None if that is off.
     """
 
-    def __init__(self, command: ScriptCommand, step: Callable[[], Position | None]) -> None:
-        self._command, self._step = command, step
+    def __init__(
+        self,
+        command: ScriptCommand,
+        step: Callable[[], Position | None],
+        console: ConsoleCapture | None,
+    ) -> None:
+        self._command, self._step, self._console = command, step, console
         self.controller = DebugController()
         self.roots: dict[str, nn.Module] = {}
         """The modules that are trained, by their names in the script."""
@@ -176,6 +183,8 @@ class ScriptRun:
             run_dir=command.run_dir,
             command=command.for_people(),
             on_error="park" if command.parks else "raise",
+            console=self._console or False,
+            evidence=command.keeps_evidence,
         )
 
     def _find(
@@ -284,6 +293,7 @@ class ScriptRun:
 
     def step_begins(self) -> None:
         """The next step begins."""
+        self.controller.captures.last_batch = None
         self._metrics.step_begins()
 
     def report(self, window: StepWindow) -> None:

@@ -131,7 +131,7 @@ class ScriptSteps:
         self._met.add(optimizer)
         self._optimizers.add(optimizer)
         self.is_opening = True
-        run = ScriptRun(self._watched.command, self._in_training)
+        run = ScriptRun(self._watched.command, self._in_training, self._watched.console)
         try:
             self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
             is_open = run.open(

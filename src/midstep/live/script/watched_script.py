@@ -15,6 +15,7 @@ from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, take_scalars
 from midstep.live.script.patches.replaced import Patches
 from midstep.live.script.patches.script_settings import SETTING_SOURCES, ScriptSettings
+from midstep.session.evidence.console_capture import ConsoleCapture, is_console_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +42,8 @@ class WatchedScript:
         """What the script was configured with."""
         self.steps: ScriptSteps | None = None
         """Counts the steps; None before the script has made an optimizer, and in the end."""
+        self.console: ConsoleCapture | None = None
+        """Captures what the script prints, from its begin on; the run writes it to its files."""
         self._take_settings = disable_on_error(self.settings.add, "reading settings", log)
         self.patches = Patches()
         self._is_over = False
@@ -63,6 +66,8 @@ class WatchedScript:
     def begin(self) -> None:
         """Wait for what the script imports. With MIDSTEP_MODE=off nothing is done."""
         if current_mode() != "off":
+            if is_console_on(self.command.keeps_console):
+                self.console = ConsoleCapture().begin()
             self._hook.install()
             os.register_at_fork(after_in_child=self._leave_fork)
 
@@ -138,6 +143,8 @@ class WatchedScript:
         """Watch nothing more; the script continues as without midstep."""
         self._hook.remove()
         self.patches.undo()
+        if self.console is not None and (self.steps is None or self.steps.run is None):
+            self.console.close()  # else the run closes it, when all is recorded
 
     def end(self, error: BaseException | None) -> None:
         """The script is over; record how it ended.
@@ -155,7 +162,8 @@ class WatchedScript:
 
     def _finish(self, error: BaseException | None) -> None:
         self._is_over = True
-        steps, self.steps = self.steps, None
+        steps = self.steps
         self.leave()
+        self.steps = None
         if steps is not None:
             steps.end(error)

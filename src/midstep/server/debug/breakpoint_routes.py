@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from midstep.control import Breakpoint
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.server.debug.breakpoint_schemas import (
     BreakpointIn,
@@ -16,7 +15,7 @@ from midstep.server.debug.breakpoint_schemas import (
 from midstep.server.dependencies import ControlDependency, RunDependency
 from midstep.server.problems import Refusal
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.run_view import RunView
+from midstep.server.runs.run_view import RunView, ShownBreakpoint
 
 router = APIRouter()
 
@@ -65,7 +64,7 @@ def rules(run: RunDependency) -> Response:  # noqa: ARG001 - an unknown run must
     return StrictJsonResponse([spec.describe() for spec in RULES.values()])
 
 
-def _find(run: RunView, breakpoint_id: int) -> Breakpoint:
+def _find(run: RunView, breakpoint_id: int) -> ShownBreakpoint:
     for each in run.breakpoints():
         if each.id == breakpoint_id:
             return each

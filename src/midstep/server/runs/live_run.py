@@ -22,6 +22,7 @@ from midstep.control.watches.watches import TrackedRows
 from midstep.server.runs.run_view import ENDED, RunView
 
 if TYPE_CHECKING:
+    from midstep.server.runs.kept_step import KeptStep
     from midstep.session import Run
 
 NOT_RESPONDING_S = 10.0
@@ -46,6 +47,7 @@ class LiveRunView(RunView):
         self._controller, self._facts = run.controller, run.facts
         self.last_stop = run.controller.status
         self._notices = CaptureNotices(run.controller)
+        self._kept_end: KeptStep | None = None
 
     @property
     def timeline(self) -> int:
@@ -77,7 +79,20 @@ class LiveRunView(RunView):
         in_phase = status.phase is not None and not status.is_overdue
         if is_training and not in_phase and state["boundary_age_s"] >= NOT_RESPONDING_S:
             state["state"] = "not responding"
-        return state
+        kept = self._kept_last() if state["state"] in ENDED else None
+        return state if kept is None else {**state, **kept.state_fields()}
+
+    def _kept_last(self) -> KeptStep | None:
+        """What was kept of the end, once the loop has left: its captures are of earlier steps."""
+        if self.is_live or self._controller.is_parked:
+            return None
+        if self._kept_end is None:
+            from midstep.server.runs.kept_step import newest_step, read_stops
+
+            ends = [stop for stop in read_stops(self.dir) if stop.name.is_end]
+            ends = [stop for stop in ends if stop.manifest.get("attempt") == self.attempt]
+            self._kept_end = newest_step(ends, self.timeline, ())
+        return self._kept_end
 
     def captured_batch(
         self, first: int, count: int | None

@@ -8,6 +8,8 @@ figures only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
@@ -25,9 +27,12 @@ from midstep.facts.format.paths import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.facts.format.run_files import RunFile, list_files
 from midstep.facts.index.labels import write_labels
 from midstep.facts.index.run_query import RunQuery
+from midstep.facts.read.console_text import read_console
+from midstep.loops.sweep.plan import PLAN
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
+from midstep.server.runs.kept_step import named_step
 from midstep.server.runs.run_schemas import (
     ConsoleOut,
     DeletedOut,
@@ -37,12 +42,12 @@ from midstep.server.runs.run_schemas import (
     LineageOut,
     RunOut,
 )
+from midstep.server.step_views.kept_answers import StopId
 
 RunId = Annotated[str, Depends(declare_run_id)]
 router = APIRouter(
     prefix="/api/v1/runs/{run_id}", tags=["runs"], dependencies=[Depends(declare_run_id)]
 )
-CONSOLE = "console.log"
 CONSOLE_BYTES = 256 << 10
 """Most bytes of the console in one response."""
 MOST_FILES = 20_000
@@ -142,6 +147,8 @@ def _headers(file: RunFile) -> dict[str, str]:
 
 @router.get("/console", response_model=ConsoleOut)
 def console(
+    request: Request,
+    run_id: RunId,
     folder: RunFolder,
     controls: CanControl,
     after: Annotated[
@@ -150,43 +157,31 @@ def console(
     tail: Annotated[
         int, Query(ge=0, le=CONSOLE_BYTES, description="Last bytes, if `after` is left out.")
     ] = 64 << 10,
+    stop: StopId = None,
 ) -> Response:
-    """What the process of a run printed, if it was started from the page; else empty."""
+    """What a run printed, first lines and last lines; empty if that was not kept.
+
+    With `stop`: the last lines before that stop.
+    """
     if not controls:
         raise Refusal(403, "view_only", FILES_VIEW_ONLY)
-    try:
-        with open_plain(folder, CONSOLE) as file:
-            return StrictJsonResponse(_console_part(file, after, tail))
-    except OSError:  # started in a terminal: there is no console file
-        return StrictJsonResponse({"text": "", "start": 0, "end": 0, "size": 0})
+    of = _printed_by(request, run_id, folder)
+    if stop is not None:
+        text = named_step(folder, stop).console() or ""
+        size = len(text.encode())
+        whole = {"text": text, "start": 0, "end": size, "size": size, "line": None}
+        return StrictJsonResponse({**whole, "of": of})
+    with suppress(OSError):  # a part was removed since it was listed
+        read = read_console(folder, after=after, tail=tail, most=CONSOLE_BYTES)
+        return StrictJsonResponse({**asdict(read), "of": of})
+    raise not_found()
 
 
-def _console_part(file: BinaryIO, after: int | None, tail: int) -> dict[str, Any]:
-    size = file.seek(0, 2)
-    start = max(0, size - tail) if after is None else min(after, size)
-    file.seek(start)
-    data = file.read(min(CONSOLE_BYTES, size - start))
-    if after is None and start > 0:  # the cut may be inside a character of UTF-8
-        starts = (at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80)
-        skipped = next(starts, min(4, len(data)))
-        start, data = start + skipped, data[skipped:]
-    end = len(data) - _incomplete_bytes(data)
-    return {
-        "text": data[:end].decode("utf-8", "replace"),
-        "start": start,
-        "end": start + end,
-        "size": size,
-    }
-
-
-def _incomplete_bytes(data: bytes) -> int:
-    """Bytes at the end that start a character of UTF-8 without its rest."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:  # not a continuation
-            length = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return back if length > back else 0
-    return 0
+def _printed_by(request: Request, run_id: str, folder: Path) -> str:
+    """Whether the console has everything that the process wrote, or what Python printed."""
+    # The process of a recipe, and that of a cell of a sweep, writes its output into the file.
+    is_started_here = catalog_of(request).row(run_id)["recipe"] is not None
+    return "process" if is_started_here or (folder.parent / PLAN).is_file() else "python"
 
 
 # -- labels, deletion, lineage ---------------------------------------------------------------------

@@ -179,7 +179,7 @@ class FilesOut(Out):
 
 
 class ConsoleOut(Out):
-    """A part of the output of the run's process."""
+    """A part of what a run printed. Of a long output the middle is not kept."""
 
     text: str
     start: int
@@ -188,6 +188,10 @@ class ConsoleOut(Out):
     """Offset after the text: the `after` of the next request."""
     size: int
     """Bytes of the whole output."""
+    line: int | None
+    """Number of its first line, from 1; null if the lines before it were not counted."""
+    of: Literal["python", "process"]
+    """`python`: what C code and subprocesses print is not captured."""
 
 
 class TimelineOut(Out):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from midstep.control import (
-    Breakpoint,
     CapturedBatch,
     CommandRecord,
     DebugController,
@@ -31,6 +30,7 @@ from midstep.server.problems import damaged_files
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
+    from midstep.server.runs.kept_step import KeptStep
 
 T = TypeVar("T")
 
@@ -38,6 +38,17 @@ ENDED = frozenset({"finished", "stopped", "failed"})
 """Names of states in which a controller makes no further step."""
 MEASURED = {"boundary_age_s": None, "steps_per_s": None}
 """Fields of the state that differ at every read, although the run did not change."""
+
+
+class ShownBreakpoint(Protocol):
+    """A breakpoint, of a live run or as it was kept."""
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+
+    def describe(self) -> dict[str, Any]:
+        """The fields of `BreakpointOut`."""
 
 
 class LastStop(Protocol):
@@ -143,6 +154,25 @@ class RunView(ABC):
             finally:
                 self._store.forget_rows()
 
+    def kept(self, stop: str | None) -> KeptStep | None:
+        """What was kept of a stop; None if nothing kept is shown, as of a live run.
+
+        Args:
+            stop: its id. If left out, what a stored run kept last.
+
+        Raises:
+            Refusal: 404, if nothing is kept of this stop.
+        """
+        if stop is None:
+            return self._kept_last()
+        from midstep.server.runs.kept_step import named_step
+
+        return named_step(self.dir, stop)
+
+    def _kept_last(self) -> KeptStep | None:
+        """What a stored run kept last; a live run shows the step itself."""
+        return None
+
     # -- different for live and stored runs -------------------------------------------------------
 
     @property
@@ -207,7 +237,7 @@ class RunView(ABC):
         """The fields of `RewindOut`: how far back the run can go."""
 
     @abstractmethod
-    def breakpoints(self) -> list[Breakpoint]:
+    def breakpoints(self) -> Sequence[ShownBreakpoint]:
         """All breakpoints by id."""
 
     @abstractmethod

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midstep.control import (
-    Breakpoint,
     CommandRecord,
     DebugController,
     StepData,
@@ -22,13 +21,17 @@ from midstep.control.command_queue import VERBS
 from midstep.control.watches.watches import TrackedRows
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import FactsReader, FactsTail
+from midstep.facts.format.stop_files import list_stops
 from midstep.facts.index.run_row import ACTIVE_STATES
 from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_liveness import EndState, HeartbeatWatch, end_state, written_bytes
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal, damaged_files
-from midstep.server.runs.run_view import ENDED, RunView
+from midstep.server.runs.run_view import ENDED, RunView, ShownBreakpoint
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
+
+if TYPE_CHECKING:
+    from midstep.server.runs.kept_step import KeptStep
 
 END_EVERY_S = 0.5
 """Whether and how the run ended is read from disk at most this often."""
@@ -88,7 +91,7 @@ class StoredRunView(RunView):
         self._tail_lock = threading.Lock()
         self._end, self._end_read_at = EndState("lost"), float("-inf")
         self._last_step: StoredStep | None = None
-        self._step_read_at, self._stamp = float("-inf"), (0, "")
+        self._step_read_at, self._stamp = float("-inf"), (0, "", 0)
         self._step_lock = threading.Lock()
         self.last_stop = StoredStop(self._step)
 
@@ -124,7 +127,9 @@ class StoredRunView(RunView):
             end = self._current_end()
             is_due = time.monotonic() - self._step_read_at >= STEP_EVERY_S
             # Facts are append-only, so their size tells whether there is anything new.
-            stamp = (written_bytes(self.dir), end.state) if is_due else self._stamp
+            stamp = self._stamp
+            if is_due:  # a stop that was kept at the end is not in the facts
+                stamp = (written_bytes(self.dir), end.state, len(list_stops(self.dir)))
             if self._last_step is None or stamp != self._stamp:
                 lease = read_lease(self.dir) if end.state not in ENDED else None
                 with damaged_files():
@@ -139,7 +144,7 @@ class StoredRunView(RunView):
     def _read_state(self) -> dict[str, Any]:
         """The state of the last step, with how the run ended."""
         end, step = self._current_end(), self._step()
-        data = step.step_data
+        data, kept = step.step_data, step.kept
         state: dict[str, Any] = {
             "state": end.state,
             "paused": False,
@@ -174,15 +179,20 @@ class StoredRunView(RunView):
             "offers": [],
             "checkpoints_off": None,
         }
+        if kept is not None:
+            state |= _with_table(kept.state_fields(), data)
         if end.state in HELD:
             state |= _read_lease_state(self.dir, end)
         return state
 
+    def _kept_last(self) -> KeptStep | None:
+        return self._step().kept
+
     def captured_batch(self, first: int, count: int | None) -> None:
-        """None: no run writes its batches to disk."""
+        """None: what was kept of a batch is no capture, see `kept`."""
 
     def capture_named(self, etag: str) -> None:
-        """None: no run writes its batches to disk."""
+        """None, as above."""
 
     def step_data(self, key: str | None = None) -> StepData:  # noqa: ARG002 - all is read
         """The last feature table, where the facts hold one."""
@@ -229,16 +239,25 @@ class StoredRunView(RunView):
             "timeline": step.timeline,
         }
 
-    def breakpoints(self) -> list[Breakpoint]:
-        """No breakpoints: they end with their process."""
-        return []
+    def breakpoints(self) -> Sequence[ShownBreakpoint]:
+        """The breakpoints with their hits, as they were kept last."""
+        kept = self._step().kept
+        return [] if kept is None else kept.breakpoints()
 
     def watches(self) -> dict[str, Any]:
-        """The fields of `WatchOut`: the tensor whose rows were watched; none is watched now."""
+        """The fields of `WatchOut`: the rows that were watched when something was kept last."""
         step = self._step()
         source = step.tracked[0].source if step.tracked else None
-        sources = step.weight_names()
-        return {"source": source, "feature_ids": [], "others": {}, "sources": sources}
+        watched = {} if step.kept is None else step.kept.watched()
+        if source is not None and watched.get("source") != source:
+            watched = {}
+        return {
+            "feature_ids": [],
+            "others": {},
+            **watched,
+            "source": watched.get("source") or source,
+            "sources": step.weight_names(),
+        }
 
     def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:
         """Copies of the points that the run saved as an artifact."""
@@ -284,6 +303,15 @@ class StoredRunView(RunView):
             )
         reason = "" if end.reason is None else f": {end.reason}"
         raise Refusal(409, end.state, f"The run has ended ({end.state}{reason}).")
+
+
+def _with_table(fields: dict[str, Any], data: StepData) -> dict[str, Any]:
+    """Fields of what was kept, together with the table of features from the facts."""
+    panels = {key: panel.kind for key, panel in data.panels.items()}
+    fields["step_data_keys"] = list(dict.fromkeys([*data.values, *fields["step_data_keys"]]))
+    fields["step_data_panels"] = panels | fields["step_data_panels"]
+    fields["step_data_step"] = fields["step_data_step"] or (data.step if data.values else None)
+    return fields
 
 
 def _read_end(run_dir: Path) -> EndState:

@@ -20,7 +20,10 @@ from midstep.core.errors import FormatError
 from midstep.core.files.untrusted_files import open_plain
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader
+from midstep.facts.read.stop_evidence import read_stops
+from midstep.facts.read.timelines import find_rewinds
 from midstep.models.competitive.settings import DEAD_BELOW, WINNER_ABOVE
+from midstep.server.runs.kept_step import TRAJECTORIES, KeptStep, newest_step
 from midstep.server.runs.stored_weights import StoredWeights
 
 MOST_ARTIFACT_BYTES = 64 << 20
@@ -61,6 +64,8 @@ class StoredStep:
     """By id, in their order."""
     weights: StoredWeights
     """Of the newest checkpoint."""
+    kept: KeptStep | None
+    """The newest stop of the present timeline that was kept."""
     diagnosis: Mapping[str, Any] | None = None
     """The last record of a diagnosis."""
     failure: Mapping[str, Any] | None = None
@@ -99,26 +104,41 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
     epoch = _integer(lease.get("epoch"))
     # A loop that logs every n steps is further than its last fact; the lease is a second old.
     step = max(_last_step(reader, events), _integer(lease.get("step")) or 0)
+    kept = newest_step(read_stops(run_dir), events.timeline, find_rewinds(events.rewinds))
     health = events.health
     features = {} if health is None else _columns(health)
     return StoredStep(
         step=step,
         loss=_last_value(reader, "loss") if step else None,
         lr=_last_value(reader, "lr"),
+        kept=kept,
         total_steps=_first_integer(
-            header.get("total_steps"), lease.get("total_steps"), config.get("steps")
+            header.get("total_steps"),
+            lease.get("total_steps"),
+            None if kept is None else kept.integer("total_steps"),
+            config.get("steps"),
+            step if events.is_finished else None,
         ),
-        epoch=events.epoch if epoch is None else epoch,
-        total_epochs=_first_integer(lease.get("total_epochs"), config.get("epochs")),
+        epoch=_first_integer(epoch, _epoch_of(kept, step), events.epoch),
+        total_epochs=_first_integer(
+            lease.get("total_epochs"),
+            None if kept is None else kept.integer("total_epochs"),
+            config.get("epochs"),
+        ),
         timeline=events.timeline,
         step_data=_step_data(step, features, health),
         features=features,
-        tracked=_read_tracked(run_dir / "artifacts" / "trajectories.json"),
+        tracked=_read_tracked(run_dir / "artifacts" / "trajectories.json") or _kept_rows(kept),
         commands=events.commands,
         weights=StoredWeights(run_dir),
         diagnosis=events.diagnosis,
         failure=events.failure,
     )
+
+
+def _epoch_of(kept: KeptStep | None, step: int) -> int | None:
+    """The epoch that was kept with the last step."""
+    return kept.integer("epoch") if kept is not None and kept.step == step else None
 
 
 class _LastEvents:
@@ -127,6 +147,9 @@ class _LastEvents:
     def __init__(self) -> None:
         self.epoch: int | None = None
         self.timeline = 0
+        self.rewinds: list[dict[str, Any]] = []
+        self.is_finished = False
+        """Whether the last attempt reached its end by itself."""
         self.end_step: int | None = None
         """Finished steps of the end record of the last attempt."""
         self.health: dict[str, Any] | None = None
@@ -148,8 +171,12 @@ class _LastEvents:
             self.failure = event
         if event["moment"] == Moment.START:  # the end of an earlier attempt does not count
             self.end_step = self.failure = None
+            self.is_finished = False
         elif event["moment"] in ENDS and _integer(event.get("step")) is not None:
             self.end_step = event["step"]
+            self.is_finished = event.get("status") == "finished"
+        if event.get("kind") == "rewind":
+            self.rewinds.append(event)
         if event.get("kind") == "command":
             self._add_command(event)
         # After a rewind, records of older timelines describe steps that the run took back.
@@ -242,8 +269,18 @@ def _read_tracked(path: Path) -> list[TrackedRows]:
             saved = _mapping(strict_json.loads(file.read()))
     except (OSError, FormatError):
         return []
+    return _all_rows(saved)
+
+
+def _all_rows(saved: Mapping[str, Any]) -> list[TrackedRows]:
     by_source = {str(saved.get("source") or ""): saved, **_mapping(saved.get("others"))}
     return [_tracked_rows(source, _mapping(each)) for source, each in by_source.items() if source]
+
+
+def _kept_rows(kept: KeptStep | None) -> list[TrackedRows]:
+    """The points that were kept with a stop, of a run that was killed before it saved all."""
+    saved = None if kept is None else _mapping(kept.stop.read_json(TRAJECTORIES))
+    return [] if not saved else _all_rows(saved)
 
 
 def _tracked_rows(source: str, saved: Mapping[str, Any]) -> TrackedRows:

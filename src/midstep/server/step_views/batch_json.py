@@ -10,7 +10,6 @@ import numpy as np
 
 from midstep.control.capture.captured_data import CapturedBatch, ShownSamples
 from midstep.server.array_json import all_finite, as_array, numbers, shape_of
-from midstep.server.problems import Refusal
 from midstep.server.step_views.batch_picture import Grid, make_grid, value_range
 from midstep.server.step_views.samples.columns import broken_cells, describe_columns
 from midstep.server.step_views.samples.kinds import describe_kind
@@ -129,7 +128,7 @@ def whole_sample(batch: CapturedBatch, index: int) -> ShownSamples:
     """
     shown, layout = batch.samples(index, 1), batch.layout
     if index >= layout.count:
-        raise Refusal(
+        raise _refusal(
             404,
             "no_sample",
             f"The batch has {layout.count:,} samples; there is no sample {index:,}.",
@@ -194,5 +193,12 @@ def sample_tensor(batch: CapturedBatch, index: int) -> Any:
         sample = parts.layout.whole_sample(parts.tensor, index)
         as_array(sample)
     except (TypeError, RuntimeError) as error:
-        raise Refusal(422, "no_tensor", f"This sample cannot be read: {error}.") from error
+        raise _refusal(422, "no_tensor", f"This sample cannot be read: {error}.") from error
     return sample
+
+
+def _refusal(status: int, error: str, message: str) -> Exception:
+    # Imported late: a training that keeps its batches encodes them without FastAPI.
+    from midstep.server.problems import Refusal
+
+    return Refusal(status, error, message)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
+from midstep.control.panels import Panel, panel_problem
 from midstep.core import strict_json
 from midstep.server.array_json import (
     all_finite,
@@ -176,6 +177,22 @@ class _Encoder:
             return str(strict_json.plain(repr(value)[:1000]))
         except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
             return f"<{kind}, whose repr raised {type(error).__name__}>"
+
+
+def hint_fields(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
+    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is no error."""
+    if panel is None:
+        return {"panel": None, "fits": True}
+    try:
+        reason = panel_problem(panel, value)
+    except Exception as error:  # noqa: BLE001 - the data may be an object of the user's code
+        reason = f"the panel could not be checked: {type(error).__name__}"
+    notes = [note for note in (encoded["note"], reason) if note is not None]
+    return {
+        "panel": panel.describe(),
+        "fits": reason is None,
+        "note": "; ".join(notes) or None,
+    }
 
 
 def summarise(array: Any, dtype: str) -> dict[str, Any]:

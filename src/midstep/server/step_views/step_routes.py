@@ -8,9 +8,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from midstep.control import CapturedBatch
-from midstep.control.capture.captured_data import CapturedSamples, ShownSamples
-from midstep.control.panels import Panel, panel_problem
-from midstep.server.array_json import as_array
+from midstep.control.capture.captured_data import CapturedSamples
 from midstep.server.dependencies import Format, RunDependency
 from midstep.server.problems import Refusal
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
@@ -19,16 +17,22 @@ from midstep.server.step_views.batch_json import (
     MAX_SHOWN,
     describe_sample,
     describe_samples,
-    frames_grid,
     sample_tensor,
-    whole_sample,
 )
-from midstep.server.step_views.batch_picture import COLUMNS, mask_png, sample_png
-from midstep.server.step_views.samples.kinds import grid_of
-from midstep.server.step_views.samples.tiles import denormalized, mask_of
+from midstep.server.step_views.kept_answers import (
+    StopId,
+    kept_batch,
+    kept_entry,
+    kept_keys,
+    kept_picture,
+    kept_sample,
+    stop_of,
+)
+from midstep.server.step_views.sample_pictures import picture_of, picture_of_sample
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
+    hint_fields,
     tensors_within,
 )
 from midstep.server.step_views.step_schemas import (
@@ -71,6 +75,7 @@ def batch(
     count: Count = 64,
     inline: Annotated[bool, Query(description="Put a small picture into the JSON.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
+    stop: StopId = None,
     known: Known = None,
 ) -> Response:
     """The last captured batch without its picture; as safetensors all of it, at full resolution.
@@ -78,6 +83,9 @@ def batch(
     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
     step in progress, at most 2 s.
     """
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_batch(kept, format)
     if format == "safetensors":
         return _batch_tensors(_whole_batch(run))
     captured = _captured(run, first, count)
@@ -96,28 +104,24 @@ def batch_picture(
     count: Count = 64,
     layer: Layer = "image",
     etag: Etag = None,
+    stop: StopId = None,
     known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
+    kept = run.kept(stop or stop_of(etag))
+    if kept is not None:
+        return kept_picture(kept, layer)
     captured = _captured(run, first, count, etag)
     if _is_known(known, captured.etag):
         return _not_modified(captured.etag)
     shown = captured.samples(first, count)
-    if not shown.layout.is_picture or shown.values is None or shown.first == shown.stop:
-        kind = shown.layout.kind
-        raise Refusal(
-            404, "no_picture", f"The samples of this batch are {kind}, without a picture."
-        )
-    return _png(_picture(shown, layer), shown.etag)
-
-
-def _picture(shown: ShownSamples, layer: str) -> bytes:
-    if layer == "image":
-        return grid_of(shown)[0].png()
-    classes = mask_of(shown, layer)
-    if classes is None:
-        raise Refusal(404, "no_picture", f"These samples have no {layer}.")
-    return mask_png(classes, min(COLUMNS, len(classes)))
+    picture = picture_of(shown, layer)
+    if picture is None:
+        message = f"The samples of this batch are {shown.layout.kind}, without a picture."
+        if layer != "image":
+            message = f"These samples have no {layer}."
+        raise Refusal(404, "no_picture", message)
+    return _png(picture, shown.etag)
 
 
 @router.get("/batch/sample", response_model=SampleOut, responses=_SAMPLE)
@@ -129,28 +133,29 @@ def batch_sample(
     ] = "json",
     layer: Layer = "image",
     etag: Etag = None,
+    stop: StopId = None,
 ) -> Response:
     """One sample at full resolution. The whole batch is leased for 5 s.
 
     The PNG of an image sequence has all its images, as `grid` describes it.
     """
+    kept = run.kept(stop or stop_of(etag))
+    if kept is not None:
+        return kept_sample(kept, index, format, layer)
     captured = _whole_batch(run, etag)
     if format == "json":
         return StrictJsonResponse(
             describe_sample(captured, index), headers=_etag_header(captured.etag)
         )
-    shown, sample = whole_sample(captured, index), sample_tensor(captured, index)
     if format == "safetensors":
+        sample = sample_tensor(captured, index)
         if sample is None:
             raise Refusal(422, "no_tensor", "This sample is no tensor; request format=json.")
         return SafetensorsResponse({"sample": sample}, {"step": str(captured.step)})
-    if not shown.layout.is_picture:
+    picture = picture_of_sample(captured, index, layer)
+    if picture is None:
         raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
-    if layer != "image":
-        return _png(_picture(shown, layer), captured.etag)
-    if shown.layout.kind == "frames":
-        return _png(frames_grid(shown, sample).png(), captured.etag)
-    return _png(sample_png(denormalized(as_array(sample), shown.view)), captured.etag)
+    return _png(picture, captured.etag)
 
 
 def _png(data: bytes, etag: str) -> Response:
@@ -192,7 +197,8 @@ def _whole_batch(run: RunView, etag: str | None = None) -> CapturedBatch:
 
 def _no_batch(run: RunView) -> Refusal:
     if not run.is_live:
-        return Refusal(404, "no_batch", "The run has ended; its last batch was not kept.")
+        message = "The run has ended, and none of its batches was kept. A pause keeps one."
+        return Refusal(404, "no_batch", message)
     return Refusal(
         404,
         "no_batch",
@@ -223,8 +229,11 @@ def _batch_tensors(captured: CapturedBatch) -> Response:
 
 
 @router.get("/step_data/keys", response_model=StepDataKeys)
-def step_data_keys(run: RunDependency) -> Response:
+def step_data_keys(run: RunDependency, stop: StopId = None) -> Response:
     """The keys of the step data, with the panel of each."""
+    kept = run.kept(stop)
+    if kept is not None:
+        return kept_keys(kept)
     shown = run.step_data()
     described = {key: panel.describe() for key, panel in shown.panels.items()}
     panels = {key: described.get(key) for key in shown.values}
@@ -238,8 +247,12 @@ def step_data(
     key: str,
     full: Annotated[bool, Query(description="Send large tensors too, not only a summary.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
+    stop: StopId = None,
 ) -> Response:
     """One entry of the step data."""
+    kept = run.kept(stop)
+    if kept is not None and (stop is not None or key in kept.entries):
+        return kept_entry(kept, key, format)
     shown = run.step_data(key)
     if key not in shown.values:
         raise Refusal(
@@ -257,7 +270,7 @@ def step_data(
         notes = (encoded["note"], _why_earlier(step, paused_at))
         encoded["note"] = "; ".join(note for note in notes if note is not None)
     return StrictJsonResponse(
-        {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}
+        {"key": key, "step": step, **encoded, **hint_fields(shown.panels.get(key), value, encoded)}
     )
 
 
@@ -266,22 +279,6 @@ def _why_earlier(step: int, paused_at: int) -> str:
         f"this is step {step:,}, the last one captured before the run was paused after step "
         f"{paused_at:,}; make one step to see its data"
     )
-
-
-def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
-    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is no error."""
-    if panel is None:
-        return {"panel": None, "fits": True}
-    try:
-        reason = panel_problem(panel, value)
-    except Exception as error:  # noqa: BLE001 - the data may be an object of the user's code
-        reason = f"the panel could not be checked: {type(error).__name__}"
-    notes = [note for note in (encoded["note"], reason) if note is not None]
-    return {
-        "panel": panel.describe(),
-        "fits": reason is None,
-        "note": "; ".join(notes) or None,
-    }
 
 
 def _step_tensors(key: str, value: Any, step: int) -> Response:

@@ -148,6 +148,7 @@ class FitLoop:
         trainer, controller = self._trainer, self._controller
         if trainer.epoch_is_over():
             return self._end_epoch()
+        controller.captures.last_batch = None  # the next step needs the memory
         self._report(trainer.advance())
         if not controller.captures.is_observed:  # else a command may still read them
             trainer.batches = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,6 +82,29 @@ class LayerNorms(Hook):
 
     def _columns(self, names: list[str], norms: torch.Tensor) -> DeferredColumns:
         return DeferredColumns(tensor_norms.norm_columns, names=names, norms=norms)
+
+
+def norms_at_end(model: nn.Module) -> tuple[Panel, dict[str, object]] | None:
+    """The table of layers outside a step: weights, and gradients if they are still there.
+
+    None for a model with tensors that are spread over processes: each would wait for the others.
+    """
+    import torch
+
+    named = list(model.named_parameters())
+    if any(type(value.data) is not torch.Tensor for _, value in named):
+        return None
+    measured = tensor_norms.ParameterNorms(named, updates=False)
+    norms = measured.measure()
+    with torch.no_grad():  # a gradient of zero was cleared, and is not that of the last step
+        norms[1][norms[1] == 0] = torch.nan
+    table = tensor_norms.norm_columns(measured.names, norms)
+    names = (
+        ["name", "weight_norm"] if norms[1].isnan().all() else ["name", "weight_norm", "grad_norm"]
+    )
+    fields = {name: LayerNorms.panel.fields[name] for name in names[1:]}
+    panel = replace(LayerNorms.panel, fields=fields, status=None)
+    return panel, {name: table[name] for name in names}
 
 
 class LayerNormSeries(LayerNorms):

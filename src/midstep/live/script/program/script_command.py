@@ -32,6 +32,10 @@ class ScriptCommand:
     starts_paused: bool = False
     parks: bool = False
     """Whether an exception of the script parks the run instead of ending the process."""
+    keeps_console: bool = True
+    """Whether what the script prints is kept with the run."""
+    keeps_evidence: bool = True
+    """Whether samples, layers and breakpoints of stops and of the end are kept with the run."""
     breakpoints: tuple[str, ...] = ()
     """Expressions of breakpoints that are set before the first step."""
     run_id: str | None = None

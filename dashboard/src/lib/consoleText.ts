@@ -1,5 +1,4 @@
 /** What a process printed, kept to its end: parts arrive by their place in bytes. */
-import type { ConsolePart } from "@/api/types";
 
 export const MAX_CHARACTERS = 400_000;
 
@@ -14,7 +13,10 @@ export interface ConsoleText {
 export const EMPTY_CONSOLE: ConsoleText = { text: "", end: 0, cut: false };
 
 /** The text with one more part; a part that does not follow begins anew, as after another attempt. */
-export function withPart(before: ConsoleText, part: ConsolePart): ConsoleText {
+export function withPart(
+  before: ConsoleText,
+  part: { text: string; start: number; end: number },
+): ConsoleText {
   const follows = part.start === before.end && before.end > 0;
   const whole = follows ? before.text + part.text : part.text;
   const kept = whole.slice(-MAX_CHARACTERS);

@@ -2,13 +2,13 @@ import { describe, expect, it } from "vitest";
 import { asPrinted, EMPTY_CONSOLE, MAX_CHARACTERS, withPart } from "./consoleText";
 
 describe("withPart", () => {
-  const first = { text: "one\n", start: 0, end: 4, size: 4 };
+  const first = { text: "one\n", start: 0, end: 4 };
 
   it("appends what follows and begins anew where it does not", () => {
     const one = withPart(EMPTY_CONSOLE, first);
-    const two = withPart(one, { text: "two\n", start: 4, end: 8, size: 8 });
+    const two = withPart(one, { text: "two\n", start: 4, end: 8 });
     expect(two).toEqual({ text: "one\ntwo\n", end: 8, cut: false });
-    const anew = withPart(two, { text: "x", start: 100, end: 101, size: 101 });
+    const anew = withPart(two, { text: "x", start: 100, end: 101 });
     expect(anew).toEqual({ text: "x", end: 101, cut: true });
   });
 
@@ -17,7 +17,6 @@ describe("withPart", () => {
       text: "y".repeat(MAX_CHARACTERS),
       start: 4,
       end: 4 + MAX_CHARACTERS,
-      size: 0,
     });
     expect(long.text.length).toBe(MAX_CHARACTERS);
     expect(long.cut).toBe(true);
