@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import stat
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def ended_by_signal(folder: Path, name: str, number: signal.Signals) -> int:
     return process.wait(PATIENCE_S)
 
 
+def train_in_a_loop(folder: Path, name: str, settings: dict, error_at: int | None) -> None:
+    images = Images()
+    expected = nullcontext() if error_at is None else pytest.raises(ValueError, match="bad batch")
+    with expected, images.attach(folder, name, **settings) as run:
+        thread = resuming(run)
+        images.train(run, error_at=error_at)
+    thread.join()
+
+
 def train_in_a_session(folder: Path) -> None:
     images = Images()
     config = SessionConfig(save_dir=folder, run_name="session")
@@ -51,19 +61,9 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("outputs")
     runs = root / "runs"
     runs.mkdir()
-    for name, settings in {
-        "finished": {},
-        "off": {"evidence": False, "console": False},
-        "failed": {},
-    }.items():
-        images, attached = Images(), None
-        try:
-            with images.attach(runs, name, **settings) as attached:
-                thread = resuming(attached)
-                images.train(attached, error_at=9 if name == "failed" else None)
-        except ValueError as error:
-            assert str(error) == "a bad batch"
-        thread.join()
+    off = {"evidence": False, "console": False}
+    for name, settings in {"finished": {}, "off": off, "failed": {}}.items():
+        train_in_a_loop(runs, name, settings, error_at=9 if name == "failed" else None)
     train_in_a_session(runs)
     assert ended_by_signal(runs, "stopped", signal.SIGTERM) == 0
     assert ended_by_signal(runs, "killed", signal.SIGKILL) == -signal.SIGKILL

@@ -58,7 +58,7 @@ def test_of_several_ended_runs_none_is_taken_for_the_live_one_and_none_is_opened
 
 def test_the_table_of_features_is_that_of_the_last_examination(finished):
     keys = finished.ask("GET", f"{finished.debug}/step_data/keys").json()
-    assert (keys["step"], keys["keys"]) == (12, ["features", "health"])
+    assert (keys["step"], keys["keys"]) == (12, ["features", "health", "layers"])
     entry = finished.ask("GET", f"{finished.debug}/step_data/features").json()
     assert entry["fits"] is True
     assert entry["panel"]["status"]["field"] == "win_rate"

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-from midstep.core.stream_tap import own_lines
+from midstep.core.streams.stream_tap import own_lines
 
 
 def write_to_stderr(text: str) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from midstep.cli.output.terminal_escape import visible
 from midstep.cli.output.text_format import align_columns
 from midstep.core import strict_json
-from midstep.core.stream_tap import OwnStream
+from midstep.core.streams.stream_tap import OwnStream
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 

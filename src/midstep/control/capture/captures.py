@@ -23,7 +23,6 @@ from midstep.control.capture.subscriptions import (
     StepPlan,
     Subscriptions,
     join_plans,
-    merge_ranges,
 )
 from midstep.control.panels import Panel
 from midstep.control.samples.view import SampleView
@@ -245,20 +244,6 @@ class Captures:
         self.plan, self.next_plan = join_plans(self.plan, self.next_plan), NOTHING
         self._is_complete = self.plan.everything or self.plan.all_keys
 
-    def capture_next_step(self, *needs: Need) -> None:
-        """Capture samples or step data in the step that begins at the next boundary.
-
-        On the training thread. Nobody needs to look.
-        """
-        plan = StepPlan(
-            needs=needs,
-            keys=frozenset(each.data_key for each in needs if each.data_key is not None),
-            ranges=merge_ranges(each for each in needs if each.kind == "batch"),
-        )
-        with self._state.lock:
-            self.next_plan = join_plans(self.next_plan, plan)
-            self._state.refresh_flags()
-
     def extend_plan(self, plan: StepPlan) -> None:
         """Capture this too in the step in progress. Called under the lock, from any thread."""
         self.plan = join_plans(self.plan, plan)
@@ -273,25 +258,6 @@ class Captures:
         self._has_samples = False
         self.recent = tuple(each for each in self.recent if each.step == step - 1)
         self.data.forget_after(step)
-
-    def newest_batch(
-        self, count: int
-    ) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
-        """The newest batch: a copy of its first samples, and the whole batch if it is still there.
-
-        The whole batch may be a reference: of the step that raised, or of the last one. On the
-        training thread.
-        """
-        held = self.held_batch or self.last_batch
-        copies = [each for each in self.recent if held is None or each.step == held.step]
-        copies.sort(key=lambda each: (-each.step, not isinstance(each, CapturedBatch)))
-        if copies:
-            samples = copies[0]
-        elif held is not None:
-            samples = held.copy_samples(((0, count),), self._new_etag(held.step + 1))
-        else:
-            return None, None
-        return samples, samples if isinstance(samples, CapturedBatch) else held
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or copied whole."""

@@ -263,6 +263,21 @@ class Subscriptions:
             held = self._progress.get(need)
             return (None, 1) if held is None else (held.step, held.every)
 
+    def plan_next_step(self, *needs: Need) -> None:
+        """Capture samples or step data in the step that begins at the next boundary.
+
+        On the training thread. Nobody needs to look.
+        """
+        plan = StepPlan(
+            needs=needs,
+            keys=frozenset(each.data_key for each in needs if each.data_key is not None),
+            ranges=merge_ranges(each for each in needs if each.kind == "batch"),
+        )
+        captures = self._state.captures
+        with self._state.lock:
+            captures.next_plan = join_plans(captures.next_plan, plan)
+            self._state.refresh_flags()
+
     # -- under the lock ---------------------------------------------------------------------------
 
     def tensors(self) -> list[Need]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from midstep.core import strict_json
-from midstep.core.page_tokens import mask_tokens
+from midstep.core.files.page_tokens import mask_tokens
 
 SCHEMA_VERSION = 2
 LARGEST_LINE_CHARACTERS = 8 << 20

@@ -10,9 +10,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from midstep.core.files.page_tokens import mask_tokens
 from midstep.core.files.storage import AppendFile, storage_error
 from midstep.core.files.untrusted_files import open_folder
-from midstep.core.page_tokens import mask_tokens
 from midstep.facts.format.console_parts import (
     FIRST,
     ConsolePart,

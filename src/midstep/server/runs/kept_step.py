@@ -6,7 +6,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from midstep.server.step_views.stop_parts import BATCH, data_part, picture_part,
 __all__ = [
     "KeptBreakpoint",
     "KeptStep",
+    "KeptStops",
     "checked",
     "is_on_path",
     "named_step",
@@ -168,6 +169,29 @@ class KeptStep:
         """The last lines that were printed before the stop."""
         data = self.stop.read(CONSOLE)
         return None if data is None else data.decode("utf-8", "replace")
+
+
+class KeptStops:
+    """The stops of one run.
+
+    Args:
+        run_dir: the run directory.
+        last: returns what is shown of a run that has ended; None of a live one.
+    """
+
+    def __init__(self, run_dir: Path, last: Callable[[], KeptStep | None]) -> None:
+        self._run_dir, self._last = run_dir, last
+
+    def of(self, stop: str | None) -> KeptStep | None:
+        """What was kept of a stop; None if nothing kept is shown, as of a live run.
+
+        Args:
+            stop: its id. If left out, what the run kept last.
+
+        Raises:
+            Refusal: 404, if nothing is kept of this stop.
+        """
+        return self._last() if stop is None else named_step(self._run_dir, stop)
 
 
 def named_step(run_dir: Path, stop: str) -> KeptStep:

@@ -19,10 +19,10 @@ from midstep.control.capture.notices import CaptureNotice, CaptureNotices
 from midstep.control.capture.subscriptions import Subscriptions
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
+from midstep.server.runs.kept_step import KeptStep, KeptStops, newest_step, read_stops
 from midstep.server.runs.run_view import ENDED, RunView
 
 if TYPE_CHECKING:
-    from midstep.server.runs.kept_step import KeptStep
     from midstep.session import Run
 
 NOT_RESPONDING_S = 10.0
@@ -46,6 +46,7 @@ class LiveRunView(RunView):
         super().__init__(run.run_id, run.name, run.dir, run.started_at, run.facts.attempt)
         self._controller, self._facts = run.controller, run.facts
         self.last_stop = run.controller.status
+        self.kept = KeptStops(run.dir, self._kept_last)
         self._notices = CaptureNotices(run.controller)
         self._kept_end: KeptStep | None = None
 
@@ -87,8 +88,6 @@ class LiveRunView(RunView):
         if self.is_live or self._controller.is_parked:
             return None
         if self._kept_end is None:
-            from midstep.server.runs.kept_step import newest_step, read_stops
-
             ends = [stop for stop in read_stops(self.dir) if stop.name.is_end]
             ends = [stop for stop in ends if stop.manifest.get("attempt") == self.attempt]
             self._kept_end = newest_step(ends, self.timeline, ())

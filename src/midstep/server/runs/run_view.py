@@ -30,7 +30,7 @@ from midstep.server.problems import damaged_files
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
-    from midstep.server.runs.kept_step import KeptStep
+    from midstep.server.runs.kept_step import KeptStops
 
 T = TypeVar("T")
 
@@ -81,6 +81,8 @@ class RunView(ABC):
 
     last_stop: LastStop
     """The last stop by a breakpoint or an error."""
+    kept: KeptStops
+    """What was kept of its stops."""
     most_rows: int | None = None
     """Rows of a layout of scalars that are kept in memory; None for all of them."""
 
@@ -153,25 +155,6 @@ class RunView(ABC):
                     return read(self._store)
             finally:
                 self._store.forget_rows()
-
-    def kept(self, stop: str | None) -> KeptStep | None:
-        """What was kept of a stop; None if nothing kept is shown, as of a live run.
-
-        Args:
-            stop: its id. If left out, what a stored run kept last.
-
-        Raises:
-            Refusal: 404, if nothing is kept of this stop.
-        """
-        if stop is None:
-            return self._kept_last()
-        from midstep.server.runs.kept_step import named_step
-
-        return named_step(self.dir, stop)
-
-    def _kept_last(self) -> KeptStep | None:
-        """What a stored run kept last; a live run shows the step itself."""
-        return None
 
     # -- different for live and stored runs -------------------------------------------------------
 

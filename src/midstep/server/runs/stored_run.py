@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.control import (
     CommandRecord,
@@ -27,11 +27,9 @@ from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_liveness import EndState, HeartbeatWatch, end_state, written_bytes
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal, damaged_files
+from midstep.server.runs.kept_step import KeptStops
 from midstep.server.runs.run_view import ENDED, RunView, ShownBreakpoint
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
-
-if TYPE_CHECKING:
-    from midstep.server.runs.kept_step import KeptStep
 
 END_EVERY_S = 0.5
 """Whether and how the run ended is read from disk at most this often."""
@@ -94,6 +92,7 @@ class StoredRunView(RunView):
         self._step_read_at, self._stamp = float("-inf"), (0, "", 0)
         self._step_lock = threading.Lock()
         self.last_stop = StoredStop(self._step)
+        self.kept = KeptStops(run_dir, lambda: self._step().kept)
 
     @property
     def timeline(self) -> int:
@@ -184,9 +183,6 @@ class StoredRunView(RunView):
         if end.state in HELD:
             state |= _read_lease_state(self.dir, end)
         return state
-
-    def _kept_last(self) -> KeptStep | None:
-        return self._step().kept
 
     def captured_batch(self, first: int, count: int | None) -> None:
         """None: what was kept of a batch is no capture, see `kept`."""

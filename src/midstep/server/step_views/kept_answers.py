@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.responses import Response
@@ -74,17 +74,10 @@ def kept_sample(kept: KeptStep, index: int, format: str, layer: str) -> Response
     return Response(picture, media_type="image/png", headers=_etag(sample["etag"]))
 
 
-def kept_keys(kept: KeptStep) -> Response:
+def kept_panels(kept: KeptStep) -> dict[str, Any]:
     """The keys of the step data that was kept, with the panel of each."""
     entries = {key: kept.step_data(key) for key in kept.entries}
-    readable = {key: entry for key, entry in entries.items() if entry is not None}
-    return StrictJsonResponse(
-        {
-            "step": kept.step if readable else None,
-            "keys": list(readable),
-            "panels": {key: entry["panel"] for key, entry in readable.items()},
-        }
-    )
+    return {key: entry["panel"] for key, entry in entries.items() if entry is not None}
 
 
 def kept_entry(kept: KeptStep, key: str, format: str) -> Response:  # noqa: A002 - as above

@@ -23,7 +23,7 @@ from midstep.server.step_views.kept_answers import (
     StopId,
     kept_batch,
     kept_entry,
-    kept_keys,
+    kept_panels,
     kept_picture,
     kept_sample,
     stop_of,
@@ -83,7 +83,7 @@ def batch(
     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
     step in progress, at most 2 s.
     """
-    kept = run.kept(stop)
+    kept = run.kept.of(stop)
     if kept is not None:
         return kept_batch(kept, format)
     if format == "safetensors":
@@ -108,7 +108,7 @@ def batch_picture(
     known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
-    kept = run.kept(stop or stop_of(etag))
+    kept = run.kept.of(stop or stop_of(etag))
     if kept is not None:
         return kept_picture(kept, layer)
     captured = _captured(run, first, count, etag)
@@ -139,7 +139,7 @@ def batch_sample(
 
     The PNG of an image sequence has all its images, as `grid` describes it.
     """
-    kept = run.kept(stop or stop_of(etag))
+    kept = run.kept.of(stop or stop_of(etag))
     if kept is not None:
         return kept_sample(kept, index, format, layer)
     captured = _whole_batch(run, etag)
@@ -231,14 +231,16 @@ def _batch_tensors(captured: CapturedBatch) -> Response:
 @router.get("/step_data/keys", response_model=StepDataKeys)
 def step_data_keys(run: RunDependency, stop: StopId = None) -> Response:
     """The keys of the step data, with the panel of each."""
-    kept = run.kept(stop)
-    if kept is not None:
-        return kept_keys(kept)
+    kept = run.kept.of(stop)
+    of_stop = {} if kept is None else kept_panels(kept)
+    if kept is not None and stop is not None:
+        step = kept.step if of_stop else None
+        return StrictJsonResponse({"step": step, "keys": list(of_stop), "panels": of_stop})
     shown = run.step_data()
     described = {key: panel.describe() for key, panel in shown.panels.items()}
-    panels = {key: described.get(key) for key in shown.values}
-    step = shown.step if shown.values else None
-    return StrictJsonResponse({"step": step, "keys": list(shown.values), "panels": panels})
+    panels = {key: described.get(key) for key in shown.values} | of_stop
+    step = shown.step if shown.values else kept.step if kept is not None and of_stop else None
+    return StrictJsonResponse({"step": step, "keys": list(panels), "panels": panels})
 
 
 @router.get("/step_data/{key:path}", response_model=StepDataOut, responses=BINARY)
@@ -250,7 +252,7 @@ def step_data(
     stop: StopId = None,
 ) -> Response:
     """One entry of the step data."""
-    kept = run.kept(stop)
+    kept = run.kept.of(stop)
     if kept is not None and (stop is not None or key in kept.entries):
         return kept_entry(kept, key, format)
     shown = run.step_data(key)

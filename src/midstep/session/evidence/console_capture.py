@@ -18,7 +18,7 @@ from pathlib import Path
 
 from midstep.core.errors import ConfigError, MidstepError
 from midstep.core.standard_streams import print_notice
-from midstep.core.stream_tap import listen
+from midstep.core.streams.stream_tap import listen
 from midstep.facts.format.console_parts import FIRST
 from midstep.facts.write.console_writer import FIRST_BYTES, LAST_BYTES, ConsoleWriter
 

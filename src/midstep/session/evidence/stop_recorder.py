@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.captured_data import StepData, resolve
+from midstep.control.capture.captured_data import CapturedBatch, StepData, resolve
 from midstep.control.capture.subscriptions import LAYERS_KEY, Need
 from midstep.core import strict_json
 from midstep.core.errors import StorageError
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from midstep.control import DebugController
-    from midstep.control.capture.captured_data import CapturedBatch, CapturedSamples
+    from midstep.control.capture.captured_data import CapturedSamples
+    from midstep.control.capture.captures import Captures
     from midstep.control.panels import Panel
     from midstep.facts import FactsWriter
     from midstep.session.evidence.console_capture import ConsoleCapture
@@ -122,7 +123,7 @@ class StopRecorder:
         if self._keeps_samples and (is_sure or now - self._captured_at >= CAPTURE_EVERY_S):
             self._captured_at = now
             needs = Need(kind="layers"), Need(kind="batch", count=SHOWN)
-            self._controller.captures.capture_next_step(*needs)
+            self._controller.captures.subscriptions.plan_next_step(*needs)
 
     def _parked(self) -> None:
         """The run is paused: keep what it shows. An error is kept by `keep_end`."""
@@ -178,7 +179,7 @@ class StopRecorder:
         }
         batch = whole = None
         if self._keeps_samples:
-            batch, whole = control.captures.newest_batch(SHOWN)
+            batch, whole = _newest_batch(control.captures)
         return Stop(
             name=name,
             manifest=manifest,
@@ -341,6 +342,25 @@ class StopRecorder:
         rows = self._controller.watches.export(points=MOST_POINTS, in_all=MOST_POINTS_IN_ALL)
         if rows["trajectories"] or rows["others"]:
             yield "trajectories.json", strict_json.dumps(rows).encode()
+
+
+def _newest_batch(
+    captures: Captures,
+) -> tuple[CapturedBatch | CapturedSamples | None, CapturedBatch | None]:
+    """The newest batch: a copy of its first samples, and the whole batch if it is still there.
+
+    The whole batch may be a reference: of the step that raised, or of the last one.
+    """
+    held = captures.held_batch or captures.last_batch
+    copies = [each for each in captures.recent if held is None or each.step == held.step]
+    copies.sort(key=lambda each: (-each.step, not isinstance(each, CapturedBatch)))
+    if copies:
+        samples = copies[0]
+    elif held is not None:
+        samples = held.copy_samples(((0, SHOWN),), f"{held.step + 1}.end")
+    else:
+        return None, None
+    return samples, samples if isinstance(samples, CapturedBatch) else held
 
 
 def _resolved(batch: CapturedBatch | None) -> CapturedBatch | None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
+from midstep.core.files.page_tokens import mask_tokens
 from midstep.core.files.storage import make_folder, remove_temporaries, replace_bytes
-from midstep.core.page_tokens import mask_tokens
 from midstep.facts.format.stop_files import (
     FOLDER,
     FORMAT,

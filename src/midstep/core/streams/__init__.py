@@ -1,0 +1,1 @@
+"""Standard streams: copies of what is printed on them."""
