@@ -41,6 +41,9 @@ REWORDED = {
         "This link is view-only: it shows the run and its figures. "
         "Ask for a link that can control the run."
     ),
+    "The run has ended; its last batch was not kept.": (
+        "The run has ended, and none of its batches was kept. A pause keeps one."
+    ),
     'by python, hparams old {"lr":[0.03]} new {"lr":[0.015]} at step 2': (
         "by python, lr 0.03 → 0.015 at step 2"
     ),
