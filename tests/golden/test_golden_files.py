@@ -57,17 +57,19 @@ def golden(name: str) -> dict[str, Any]:
 
 
 def reworded(recorded: Any) -> Any:
-    """A recorded answer with the sentences of today, and without the numbers of states."""
+    """A recorded answer with the sentences of today, and with what is known of states today."""
     if isinstance(recorded, dict):
-        # Numbers of states began at 1; since then they begin at the time of the view.
-        is_state = "boundary_age_s" in recorded
-        return {
-            name: None if is_state and name == "number" else reworded(value)
-            for name, value in recorded.items()
-        }
+        known = known_today(recorded) if "boundary_age_s" in recorded else {}
+        return {name: reworded(value) for name, value in {**recorded, **known}.items()}
     if isinstance(recorded, list):
         return [reworded(value) for value in recorded]
     return REWORDED.get(recorded, recorded) if isinstance(recorded, str) else recorded
+
+
+def known_today(state: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of states began at 1, now at the time; a finished run had no total, now its steps."""
+    is_unknown = state["state"] == "finished" and state["total_steps"] is None
+    return {"number": None} | ({"total_steps": state["step"]} if is_unknown else {})
 
 
 RECIPES = "GET /api/v1/recipes"
