@@ -32,6 +32,8 @@ OTHER_FILES = (
     "console.log.10-2",
     "artifacts/trajectories.json",
     "artifacts/evidence/10.zip",
+    f"artifacts/media/{'0' * 20}/index.json",
+    f"artifacts/media/{'0' * 20}/0.txt",
     "figures/loss-on_epoch_end-e1.svg",
     "checkpoints/10/manifest.json",
     "checkpoints/10/state.json",

@@ -68,6 +68,7 @@ def verbs(path: Path) -> list[list[str]]:
         ["runs", "console", run],
         ["runs", "console", run, "--all"],
         ["runs", "console", run, "--stop", "10"],
+        ["runs", "media", run],
         ["runs", "rm", run, "--dry-run"],
         ["runs", "terminate", run],
     ]

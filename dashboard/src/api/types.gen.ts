@@ -1133,6 +1133,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/media": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media List
+         * @description The names under which pictures, texts, histograms and tables were logged, with the steps.
+         */
+        get: operations["media_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Group
+         * @description What is kept under one name, with all histograms and what is known of the others.
+         */
+        get: operations["media_group"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Content
+         * @description A text or a table.
+         */
+        get: operations["media_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}/{number}/picture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Picture
+         * @description A picture as PNG.
+         */
+        get: operations["media_picture"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/scalars": {
         parameters: {
             query?: never;
@@ -1147,6 +1227,46 @@ export interface paths {
         get: operations["scalars"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scripts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Script List
+         * @description The scripts that can be started by id.
+         */
+        get: operations["script_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scripts/{script_id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Script
+         * @description Start a script as `midstep run` does. Answers once its run exists: at its first step.
+         */
+        post: operations["start_script"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2972,6 +3092,26 @@ export interface components {
             version: string;
         };
         /**
+         * HistogramOut
+         * @description Counts of values in equal bins.
+         */
+        HistogramOut: {
+            /** Counted */
+            counted: number;
+            /** Counts */
+            counts: number[];
+            /** High */
+            high: number;
+            /** Low */
+            low: number;
+            /** Mean */
+            mean: number | null;
+            /** Nonfinite */
+            nonfinite: number;
+            /** Values */
+            values: number;
+        };
+        /**
          * InfluenceAfter
          * @description Prediction and what the training itself did.
          */
@@ -3560,6 +3700,98 @@ export interface components {
             layers: ("mask" | "prediction")[];
         };
         /**
+         * MediaContentOut
+         * @description The content of a text or of a table.
+         */
+        MediaContentOut: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: (boolean | number | string | ("NaN" | "Infinity" | "-Infinity") | null)[][];
+            /** Text */
+            text: string | null;
+        };
+        /**
+         * MediaGroupDetail
+         * @description A group with what is known of each item.
+         */
+        MediaGroupDetail: {
+            /** Abandoned */
+            abandoned: number;
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Items */
+            items: components["schemas"]["MediaItemOut"][];
+            /** Key */
+            key: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "text" | "histogram" | "table";
+            /** Logged */
+            logged: number;
+            /** Numbers */
+            numbers: number[];
+            /** Steps */
+            steps: number[];
+        };
+        /**
+         * MediaGroupOut
+         * @description All of one kind that was logged under one name.
+         */
+        MediaGroupOut: {
+            /** Abandoned */
+            abandoned: number;
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Key */
+            key: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "text" | "histogram" | "table";
+            /** Logged */
+            logged: number;
+            /** Numbers */
+            numbers: number[];
+            /** Steps */
+            steps: number[];
+        };
+        /**
+         * MediaItemOut
+         * @description One logged picture, text, histogram or table; one of the last four fields is set.
+         */
+        MediaItemOut: {
+            /** At */
+            at: number;
+            /** Bytes */
+            bytes: number;
+            histogram: components["schemas"]["HistogramOut"] | null;
+            /** Number */
+            number: number;
+            picture: components["schemas"]["PictureOut"] | null;
+            /** Step */
+            step: number;
+            table: components["schemas"]["TableAboutOut"] | null;
+            text: components["schemas"]["TextAboutOut"] | null;
+            /** Timeline */
+            timeline: number;
+        };
+        /**
+         * MediaListOut
+         * @description Everything that a run logged beside numbers.
+         */
+        MediaListOut: {
+            /** Groups */
+            groups: components["schemas"]["MediaGroupOut"][];
+        };
+        /**
          * MetricCondition
          * @description Pause when the comparison of a logged scalar with a value is true.
          */
@@ -3735,6 +3967,28 @@ export interface components {
         };
         /** PausePayload */
         PausePayload: Record<string, never>;
+        /**
+         * PictureOut
+         * @description What is known of a picture.
+         */
+        PictureOut: {
+            /** Every */
+            every: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Nonfinite */
+            nonfinite: number;
+            /** Of */
+            of: number;
+            /** Tiles */
+            tiles: number;
+            /** Width */
+            width: number;
+        };
         /**
          * PicturesOut
          * @description The first sample at fault, and its row of the first bad output.
@@ -4379,6 +4633,43 @@ export interface components {
             };
             /** Shares */
             shares: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+        };
+        /**
+         * ScriptList
+         * @description The scripts that this server may start; empty for a view-only link.
+         */
+        ScriptList: {
+            /** Scripts */
+            scripts: components["schemas"]["ScriptOut"][];
+            /** Why Not */
+            why_not: string | null;
+        };
+        /**
+         * ScriptOut
+         * @description A script that can be started.
+         */
+        ScriptOut: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
+         * ScriptStartIn
+         * @description A script to start; never code, argv or a path.
+         */
+        ScriptStartIn: {
+            /** Id */
+            id: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Paused
+             * @default false
+             */
+            paused: boolean;
         };
         /**
          * SeriesOut
@@ -5033,6 +5324,18 @@ export interface components {
             retry_failed: boolean;
         };
         /**
+         * TableAboutOut
+         * @description What is known of a table.
+         */
+        TableAboutOut: {
+            /** Columns */
+            columns: number;
+            /** Of */
+            of: number;
+            /** Rows */
+            rows: number;
+        };
+        /**
          * TensorSummary
          * @description A tensor too large to send as JSON.
          */
@@ -5076,6 +5379,16 @@ export interface components {
         };
         /** TestNowPayload */
         TestNowPayload: Record<string, never>;
+        /**
+         * TextAboutOut
+         * @description What is known of a text.
+         */
+        TextAboutOut: {
+            /** Characters */
+            characters: number;
+            /** Cut */
+            cut: boolean;
+        };
         /**
          * ThinningOut
          * @description What was left out of a capture.
@@ -7442,6 +7755,144 @@ export interface operations {
             };
         };
     };
+    media_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaListOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaGroupDetail"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description One of the numbers of the group. */
+                number: number;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaContentOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_picture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description One of the numbers of the group. */
+                number: number;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     scalars: {
         parameters: {
             query?: {
@@ -7470,6 +7921,71 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ScalarsOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    script_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScriptList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_script: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list. */
+                script_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScriptStartIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

@@ -83,6 +83,13 @@ export type ConsolePart = Schemas["ConsoleOut"];
 export type KeptEvidence = Schemas["EvidenceOut"];
 export type Stop = Schemas["KeptStopOut"];
 export type Checkpoint = Schemas["KeptCheckpoint"];
+export type MediaList = Schemas["MediaListOut"];
+export type MediaGroup = Schemas["MediaGroupOut"];
+export type MediaGroupDetail = Schemas["MediaGroupDetail"];
+export type MediaItem = Schemas["MediaItemOut"];
+export type MediaContent = Schemas["MediaContentOut"];
+export type PictureOut = Schemas["PictureOut"];
+export type HistogramOut = Schemas["HistogramOut"];
 export type TimelineOut = Schemas["TimelineOut"];
 export type LineageOut = Schemas["LineageOut"];
 export type Removed = Schemas["DeletedOut"];
@@ -91,6 +98,8 @@ export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 export type RecipeSettingValue = NonNullable<Schemas["PreviewIn"]["settings"]>[string];
 export type RecipePreview = Schemas["PreviewOut"];
+export type ScriptList = Schemas["ScriptList"];
+export type Script = Schemas["ScriptOut"];
 export type DataFileList = Schemas["DataFileList"];
 
 /** By the loop, by SIGTERM, by SIGKILL. */

@@ -203,6 +203,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/stops/*/breakpoint/limit",
         "/stops/*/breakpoint/value",
     ],
+    "GET /api/v1/runs/{run_id}/media/{group_id}/{number}": [
+        "/rows/*/*",
+    ],
     "GET /api/v1/runs/{run_id}/scalars": [
         "/series/*/high/*",
         "/series/*/low/*",
@@ -301,6 +304,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/others/*/trajectories/*/*/*",
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
+    ],
+    "POST /api/v1/scripts/{script_id}/runs": [
+        "/summary/*",
     ],
 }
 """Paths of fields by method and route; `*` stands for every item or every value.

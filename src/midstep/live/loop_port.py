@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
+from midstep.core.media.media_value import scalars_of
 from midstep.data.order.epoch_cursor import IntIds
-from midstep.live.accumulation_check import AccumulationCheck
 from midstep.live.loop import missed_boundaries as missed
+from midstep.live.loop.accumulation_check import AccumulationCheck
 from midstep.live.loop.declared_loss import DeclaredLoss
 from midstep.live.loop.epoch_loop import EpochLoop
 from midstep.live.loop.loader_length import loader_length
@@ -22,7 +23,7 @@ from midstep.live.loop.state_search import look_for_state
 from midstep.live.loop.step_loop import StepLoop
 from midstep.live.loop.window import Window, integer_ids
 from midstep.session.state.step_position import KeptVariables
-from midstep.session.step_report import StepReporter, as_scalars
+from midstep.session.step_report import StepReporter, own_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -260,13 +261,13 @@ class LoopPort:
     # -- calls of the user ------------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, Any]) -> None:
-        """Scalars of the running step, or, between steps, of what is finished."""
-        values = as_scalars(scalars)
+        """Values of the running step, or, between steps, of what is finished."""
+        values = own_values(scalars)
         if self._window.count or self._has_stepped or self.in_iteration:
             self._window.scalars.update(values)
         elif not self._is_repeating():
             self._run.log_finished(**values)
-            self._epochs.add_metrics(values)
+            self._epochs.add_metrics(scalars_of(values))
 
     def batch(self, batch: Any) -> None:
         """What the running step trains on; in place of the loader's batches."""

@@ -30,7 +30,7 @@ from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
 from midstep.session.run_header import device_of, mask_secrets, process_info
 from midstep.session.sigchld_guard import sigchld_ignored
-from midstep.session.step_report import as_scalars, earlier_commands
+from midstep.session.step_report import earlier_commands, own_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -255,12 +255,12 @@ class Run:
         return self.controller.boundary.finished_steps
 
     def log(self, **scalars: Any) -> None:
-        """Log scalars of the running step, for charts, breakpoints and the facts."""
-        self.controller.boundary.log(as_scalars(scalars))
+        """Log values of the running step: numbers, pictures, texts, lists of numbers, tables."""
+        self.controller.boundary.log(own_values(scalars))
 
     def log_finished(self, **scalars: Any) -> None:
-        """Log scalars of what is finished, such as a validation between two epochs."""
-        values = as_scalars(scalars)
+        """Log values of what is finished, such as a validation between two epochs."""
+        values = own_values(scalars)
         self.facts.log_values(self.step, values)
         self.controller.boundary.log_outside_step(values)
 

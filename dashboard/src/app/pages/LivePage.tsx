@@ -1,10 +1,12 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
 import { useRunTable } from "@/api/runList";
+import { useRunRow } from "@/api/runs";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
+import { usePanelKeys } from "@/features/panels/panelKeys";
 import { pairNames } from "@/features/scalars/chartPairs";
 import { useScalarNames } from "@/features/scalars/useScalarNames";
 import { Transport } from "@/features/transport/Transport";
@@ -32,7 +34,9 @@ const StepDataPanel = lazy(async () => ({
 }));
 const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
-const TABS = ["step", "charts", "features", "panels"] as const;
+const MediaPanel = lazy(() => import("@/features/media/MediaPanel"));
+
+const TABS = ["step", "charts", "media", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
 
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
@@ -46,7 +50,7 @@ export function LivePage() {
 
 function LiveRun() {
   const [tab, setTab] = useUrlChoice("tab", TABS);
-  const keys = useRunState((state) => state.step_data_keys.length);
+  const keys = usePanelKeys().length;
   const charts = pairNames(useScalarNames()).length;
   const stale = useStaleText();
   const [pointedOut, setPointedOut] = useState(NONE);
@@ -61,6 +65,7 @@ function LiveRun() {
         tabs={[
           { value: "step", label: "Step" },
           { value: "charts", label: "Charts", count: charts },
+          { value: "media", label: "Media" },
           { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}
@@ -90,6 +95,13 @@ function LiveRun() {
           </PanelSlot>
         </PanelArea>
       )}
+      {tab === "media" && (
+        <PanelArea tab="media">
+          <PanelSlot title="Media">
+            <MediaOfRun stale={stale} />
+          </PanelSlot>
+        </PanelArea>
+      )}
       {tab === "panels" && (
         <PanelArea tab="panels">
           <Suspense fallback={null}>
@@ -99,6 +111,12 @@ function LiveRun() {
       )}
     </>
   );
+}
+
+function MediaOfRun({ stale }: { stale: string | null }) {
+  const runId = useRunId() ?? "";
+  const live = useRunRow(runId)?.live ?? true;
+  return <MediaPanel runId={runId} live={live} stale={stale} />;
 }
 
 interface StepTabProps {
@@ -167,7 +185,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   );
   const stepData = (
     <LivePanelSlot title="Step data">
-      {isDiagnosed ? <StopLayers stale={stale} /> : <StepDataPanel stale={stale} />}
+      {isDiagnosed ? <StopLayers {...{ stale, onPanels }} /> : <StepDataPanel {...{ stale, onPanels }} />}
     </LivePanelSlot>
   );
   if (lossLarge) return <PanelArea tab="step">{loss}</PanelArea>;
@@ -191,7 +209,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
             </PanelSlot>
           ) : (
             <div
-              className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
+              className={`${COLUMN} grid-cols-[minmax(0,5fr)_minmax(0,6fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
             >
               <PanelSlot title="Breakpoints">
                 <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />

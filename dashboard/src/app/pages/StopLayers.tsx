@@ -4,9 +4,14 @@ import { StepDataPanel } from "@/features/panels/StepDataPanel";
 import { useDiagnosis } from "@/live/diagnosis";
 import { Panel } from "@/ui";
 
-export default function StopLayers({ stale }: { stale: string | null }) {
+interface StopLayersProps {
+  stale: string | null;
+  onPanels: () => void;
+}
+
+export default function StopLayers({ stale, onPanels }: StopLayersProps) {
   const diagnosis = useDiagnosis();
   if (diagnosis === null) return <Panel title="Layers" className="h-full" />;
-  if (diagnosis.layers.length === 0) return <StepDataPanel stale={stale} />;
+  if (diagnosis.layers.length === 0) return <StepDataPanel stale={stale} onPanels={onPanels} />;
   return <DiagnosedLayers diagnosis={diagnosis} stale={stale} />;
 }

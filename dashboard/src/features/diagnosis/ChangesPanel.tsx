@@ -117,7 +117,7 @@ function ChangeRow({ change, steps, onStep }: ChangeRowProps) {
         ) : (
           <button
             type="button"
-            className="hover:underline"
+            className="h-6 min-w-6 hover:underline"
             aria-label={`Show step ${formatCount(step)} in the chart`}
             onClick={(event) => {
               event.stopPropagation();

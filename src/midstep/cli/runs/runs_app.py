@@ -10,6 +10,7 @@ from midstep.cli.runs.list_runs import list_runs, show
 from midstep.cli.runs.list_stops import stops
 from midstep.cli.runs.print_console import console
 from midstep.cli.runs.remove_runs import remove
+from midstep.cli.runs.show_media import media
 from midstep.cli.runs.start_runs import list_recipes, start, terminate
 from midstep.cli.runs.tail_run import tail
 
@@ -45,5 +46,8 @@ app.command("stops", epilog="Example: midstep runs stops k3v9")(stops)
 app.command("console", epilog="Example: midstep runs console k3v9 --lines 200")(console)
 app.command("export", epilog="Example: midstep runs export k3v9 --names loss,lr --out run.csv")(
     export
+)
+app.command("media", epilog="Example: midstep runs media k3v9 --key samples --out samples.png")(
+    media
 )
 app.command("figures", epilog="Example: midstep runs figures k3v9 --families losses,recon")(figures)

@@ -18,6 +18,7 @@ import torch
 
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
+from midstep.core.media.media_value import scalars_of
 from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
 from midstep.live.script.found_modules import parameters_of
@@ -294,7 +295,7 @@ class ScriptSteps:
         else:
             self.run.log_finished(named)
         if self.run is not None:
-            self.run.epochs.add_metrics(named)
+            self.run.epochs.add_metrics(scalars_of(named))
 
     # -- the boundary -----------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class PlaneOut(Out):
     channel: int | None
     """Which one; null for the mean of colours."""
     channels: int
-    levels: Annotated[str, Field(max_length=6_000)]
+    levels: Annotated[str, Field(max_length=6_000, pattern="^[A-Za-z0-9+/]*=*$")]
     """A byte for each cell in base64: 0 is `low`, 254 is `high`, 255 is not finite."""
 
 

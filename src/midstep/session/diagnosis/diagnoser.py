@@ -91,8 +91,8 @@ class Diagnoser:
 
         began, self._made = self._clock(), self._made + 1
         access = self._access
-        stop = StopLook(self._controller, self.held, evidence, has_failed=has_failed)
         with preserve_rng([] if access is None else access.generators()), hooks_paused():
+            stop = StopLook(self._controller, self.held, evidence, has_failed=has_failed)
             stop.look(None if access is None else access.snapshots)
         if has_failed and stop.origin is None and not stop.inputs.broken:
             return None

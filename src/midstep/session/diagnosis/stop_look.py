@@ -266,6 +266,8 @@ class StopLook:
                 field = field_words(self.inputs.described[0].field)
                 return f"First non-finite: {field} of {whose} → loss"
         words = origin_words(self.origin, first_module, source)
+        if self.origin.kind == "gradient" and self.loss is not None:  # and it is finite
+            words += "; the forward pass is finite"
         is_of_few = total <= MOST_NAMED or self.origin.name != "loss"
         if total and is_of_few and self.origin.kind in ("module", "operation"):
             words += f", for {names.list(positions, total)}"

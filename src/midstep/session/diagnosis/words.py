@@ -90,7 +90,7 @@ def origin_words(origin: Origin, first_module: str | None, source: str | None) -
     if origin.kind == "parameter":
         return f"parameter {origin.name}, before this step"
     if origin.kind == "gradient":
-        return f"gradient of {origin.name}; the forward pass is finite"
+        return f"gradient of {origin.name}"
     if origin.kind == "module":
         return f"output of {origin.name or 'the model'}"
     return _operation_words(origin)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.files.page_tokens import mask_tokens
+from midstep.core.files.masked_text import mask_page_tokens
 from midstep.core.files.storage import make_folder, remove_temporaries, replace_bytes
 from midstep.facts.format.stop_files import (
     FOLDER,
@@ -103,7 +103,7 @@ def _pack(manifest: Mapping[str, Any], parts: Iterable[Part]) -> bytes:
                 _entry(name, zipfile.ZIP_STORED if is_picture else zipfile.ZIP_DEFLATED), data
             )
         described = {**manifest, "format": FORMAT, "left_out": left_out[:MOST_NAMED]}
-        text = mask_tokens(strict_json.dumps(described))
+        text = mask_page_tokens(strict_json.dumps(described))
         packed.writestr(_entry(MANIFEST, zipfile.ZIP_DEFLATED), text.encode())
     return file.getvalue()
 
