@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from midstep import view
 from midstep.control import Command, DebugController
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.core.errors import ControlError
+from midstep.facts.format.stop_files import list_stops
 from midstep.live import attach, serve
 from midstep.session import hooks as ready_made
 from midstep.session.hooks import Hook
@@ -45,6 +47,7 @@ __all__ = [
     "wait_until",
     "with_hooks",
     "with_media",
+    "with_prints",
     "with_view",
 ]
 
@@ -263,8 +266,21 @@ def with_view(training: Training, trace: Trace, scene: Scene) -> None:
     for reader in scene.readers:  # what the page asked for is answered
         reader.join(PATIENCE_S)
     has_tokens = hasattr(training.model, "embedding")
-    # Once it was tried, when the run was attached.
-    assert (len(decoded) > 1) == (has_tokens and scene.subscribes), "the view was not used"
+    # Once it was tried, when the run was attached; later for what was shown, or kept of the end.
+    assert (len(decoded) > 1) == has_tokens, "the view was not used"
+
+
+def with_prints(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with a progress bar; what it prints and shows is kept."""
+
+    def printed(training: Training, batch: Any) -> dict[str, Any]:
+        print(f"\r{training.ids(batch)}", end="", file=sys.stderr, flush=True)
+        return {}
+
+    attached(training, trace, scene, media=printed)
+    (run_dir,) = scene.save_dir.glob("run_*")
+    assert (run_dir / "console.log").stat().st_size > 0
+    assert any(stop.is_end for stop in list_stops(run_dir))
 
 
 def two_calls(training: Training, trace: Trace, scene: Scene) -> None:

@@ -219,11 +219,10 @@ def test_every_file_is_for_its_owner_alone_and_goes_with_the_run(folder):
         assert not (run_dir / "lease.json").exists() or name == "killed"
 
 
-def test_no_fact_of_what_is_kept_comes_after_the_end_record(folder):
+def test_a_stop_is_a_fact_and_the_end_has_its_own_record(folder):
     for name in ("finished", "failed", "stopped"):
         events = FactsReader(folder / name).events()
-        kinds = [event.get("kind") or event["moment"] for event in events]
-        end = next(kind for kind in kinds if kind in ("on_train_end", "on_exception"))
-        assert kinds.index("evidence") < kinds.index(end)
-        assert kinds.count("evidence") == 1
+        kept = [event for event in events if event.get("kind") == "evidence"]
+        assert [event["stop"] for event in kept] == [str(STOP)]
+        assert sum(event["moment"] in ("on_train_end", "on_exception") for event in events) == 1
         assert list_stops(folder / name)[-1].is_end

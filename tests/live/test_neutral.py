@@ -13,6 +13,7 @@ from tests.checkers.neutral import (
     two_calls,
     with_hooks,
     with_media,
+    with_prints,
     with_view,
 )
 from tests.checkers.trainings import conv_net, net_with_loss, small_transformer
@@ -61,6 +62,12 @@ def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
 def test_a_training_that_logs_media_stays_the_same(tmp_path):
     conditions = {name: CONDITIONS[name] for name in ("attached", "stepped")}
     assert_neutral(conv_net, with_media, tmp_path, conditions)
+
+
+@pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS.keys())
+def test_a_training_whose_prints_and_stops_are_kept_stays_the_same(training, tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "stepped", "breakpoint")}
+    assert_neutral(training, with_prints, tmp_path, conditions)
 
 
 @pytest.mark.parametrize(

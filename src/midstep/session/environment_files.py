@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from midstep.core.errors import StorageError
+from midstep.core.files.masked_text import mask_page_tokens
 from midstep.core.files.storage import make_folder, replace_bytes
 
 MOST_DIFF_BYTES = 1 << 20
@@ -87,6 +88,10 @@ def read_diff(cwd: Path) -> bytes:
             return b""
         output.seek(0)
         diff = output.read(MOST_DIFF_BYTES + 1)
+    if b"token" in diff:
+        diff = mask_page_tokens(diff.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
     if len(diff) <= MOST_DIFF_BYTES:
         return diff
     note = b"\n# cut here: the diff is longer than 1 MiB\n"

@@ -6,7 +6,9 @@ import re
 
 MASK = "***"
 _SECRET = re.compile(r"(key|token|secrets?|passwords?|passwd|passphrase|credentials?)$")
-_PAGE_TOKEN = re.compile(r"(#token=)[^\s\"'<>)\]]+")
+# On a terminal the parts of an address may have several colours, with codes between them.
+_CODES = r"(?:\x1b\[[0-9;]*m)*"
+_PAGE_TOKEN = re.compile(rf"(#{_CODES}token{_CODES}={_CODES})[^\s\"'<>)\]]+")
 
 
 def names_a_secret(name: str) -> bool:
@@ -24,4 +26,6 @@ def mask_page_tokens(text: str) -> str:
     >>> mask_page_tokens("page http://127.0.0.1:8765/#token=abc-_9 is open")
     'page http://127.0.0.1:8765/#token=*** is open'
     """
+    if "token" not in text:  # nearly always
+        return text
     return _PAGE_TOKEN.sub(rf"\1{MASK}", text)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from midstep.core import strict_json
-from midstep.core.files.page_tokens import mask_tokens
+from midstep.core.files.masked_text import mask_page_tokens
 
 SCHEMA_VERSION = 2
 LARGEST_LINE_CHARACTERS = 8 << 20
@@ -99,7 +99,7 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
     if len(text) > LARGEST_LINE_BYTES // 5:  # many fields; a character takes up to four bytes
         note = f"<left out: {len(text)} characters in {len(renamed)} fields>"
         text = strict_json.dumps({"fields": note})
-    return mask_tokens(text[1:-1])
+    return mask_page_tokens(text[1:-1])
 
 
 def encode_line(seq: int, head: EventHeader, fields_text: str) -> bytes:

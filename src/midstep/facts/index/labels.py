@@ -11,6 +11,7 @@ from pathlib import Path
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError
+from midstep.core.files.masked_text import mask_page_tokens
 from midstep.core.files.storage import replace_json
 from midstep.core.files.untrusted_files import read_plain
 
@@ -75,7 +76,7 @@ def write_labels(
     if tags is not None:
         labels = replace(labels, tags=tuple(tags))
     if note is not None:
-        labels = replace(labels, note=note)
+        labels = replace(labels, note=mask_page_tokens(note))
     content = {"version": 1, "tags": list(labels.tags), "note": labels.note}
     replace_json(Path(run_dir) / FILE, content, mode=0o600)
     return labels

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from midstep.core.files.page_tokens import mask_tokens
+from midstep.core.files.masked_text import mask_page_tokens
 from midstep.core.files.storage import AppendFile, storage_error
 from midstep.core.files.untrusted_files import open_folder
 from midstep.facts.format.console_parts import (
@@ -55,7 +55,7 @@ class OpenLine:
             if "\r" in finished:
                 finished = "\n".join(map(_left, finished.split("\n")))
             first, newline, others = f"{finished}\n".partition("\n")
-            done = self._rest(mask_tokens(first)) + newline + mask_tokens(others)
+            done = self._rest(mask_page_tokens(first)) + newline + mask_page_tokens(others)
             self._written = ""
         if "\r" in self._text:
             self._text = _left(self._text) + ("\r" if self._text.endswith("\r") else "")
@@ -70,7 +70,7 @@ class OpenLine:
 
     def commit(self) -> str:
         """What of the open line is not in the file yet: a reader then sees it too."""
-        shown = mask_tokens(_left(self._text))
+        shown = mask_page_tokens(_left(self._text))
         rest = self._rest(shown)
         self._written = shown or self._written
         return rest
@@ -86,7 +86,7 @@ class OpenLine:
         at = self._text.rfind("#", len(self._text) - _HELD_BACK)
         at = len(self._text) if at <= 0 else at
         piece, self._text = self._text[:at], self._text[at:]
-        rest = self._rest(mask_tokens(piece))
+        rest = self._rest(mask_page_tokens(piece))
         self._written = ""
         return rest
 

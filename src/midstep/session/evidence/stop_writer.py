@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.files.page_tokens import mask_tokens
+from midstep.core.files.masked_text import mask_page_tokens
 from midstep.core.files.storage import make_folder, remove_temporaries, replace_bytes
 from midstep.facts.format.stop_files import (
     FOLDER,
@@ -75,12 +75,19 @@ class StopWriter:
         data = _pack(manifest, parts)
         make_folder(self._folder, mode=0o700)
         replace_bytes(self._folder / name.file, data, mode=0o600)
+        before = max(self._written.values(), key=lambda stop: stop.order, default=None)
         self._note(name, str(manifest["cause"]), len(data))
+        if before is not None and before.cause == manifest["cause"] == "step":
+            self._remove(before)  # of single steps in a row the last one stays
         for old in too_many(self._written.values()):
-            del self._written[old.name.id]
-            with suppress(FileNotFoundError):
-                (self._folder / old.name.file).unlink()
+            self._remove(old)
         return len(data)
+
+    def _remove(self, stop: WrittenStop) -> None:
+        if self._written.get(stop.name.id) is stop:  # else it was written anew
+            del self._written[stop.name.id]
+            with suppress(FileNotFoundError):
+                (self._folder / stop.name.file).unlink()
 
     def _note(self, name: StopName, cause: str, size: int) -> None:
         self._order += 1
@@ -94,6 +101,8 @@ def _pack(manifest: Mapping[str, Any], parts: Iterable[Part]) -> bytes:
         room = MOST_STOP_BYTES - MANIFEST_BYTES
         for name, data in parts:
             is_picture = name.endswith(".png")  # packed already
+            if name.endswith((".json", ".txt")) and b"token" in data:
+                data = mask_page_tokens(data.decode()).encode()  # noqa: PLW2901 - the masked one
             size = len(data) if is_picture else len(zlib.compress(data, 6))
             if size + ENTRY_BYTES > room:
                 left_out.append(name)
@@ -103,7 +112,7 @@ def _pack(manifest: Mapping[str, Any], parts: Iterable[Part]) -> bytes:
                 _entry(name, zipfile.ZIP_STORED if is_picture else zipfile.ZIP_DEFLATED), data
             )
         described = {**manifest, "format": FORMAT, "left_out": left_out[:MOST_NAMED]}
-        text = mask_tokens(strict_json.dumps(described))
+        text = mask_page_tokens(strict_json.dumps(described))
         packed.writestr(_entry(MANIFEST, zipfile.ZIP_DEFLATED), text.encode())
     return file.getvalue()
 
