@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from midstep.core.errors import MidstepError as MidstepError
     from midstep.core.errors import StopTraining as StopTraining
     from midstep.core.errors import StorageError as StorageError
+    from midstep.core.media.given_values import histogram as histogram
+    from midstep.core.media.given_values import table as table
     from midstep.live.attach import attach as attach
     from midstep.live.serve import serve as serve
     from midstep.session import Run as Run
@@ -44,6 +46,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "midstep.control.samples.view": "view",
         "midstep.core.errors": "ClientError ConfigError ControlError MidstepError StopTraining "
         "StorageError",
+        "midstep.core.media.given_values": "histogram table",
         "midstep.live.attach": "attach",
         "midstep.live.serve": "serve",
         "midstep.session": "Run hooks",

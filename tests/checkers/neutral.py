@@ -44,6 +44,7 @@ __all__ = [
     "two_calls",
     "wait_until",
     "with_hooks",
+    "with_media",
     "with_view",
 ]
 
@@ -191,8 +192,9 @@ def attached(
     scene: Scene,
     hooks: Callable[[], list[Hook]] = list,
     view: Any = None,
+    media: Callable[[Training, Any], dict[str, Any]] = lambda _training, _batch: {},
 ) -> None:
-    """The same loop under `attach`, perhaps with hooks, or with a view of its samples."""
+    """The same loop under `attach`, perhaps with hooks, a view of its samples, or logged media."""
     with attach(
         training.model,
         training.optimizer,
@@ -212,8 +214,24 @@ def attached(
                 loss.backward()  # type: ignore[no-untyped-call]
                 training.optimizer.step()
                 training.optimizer.zero_grad()
-                run.log(loss=loss)
+                run.log(loss=loss, **media(training, batch))
                 trace.step(training, batch, loss)
+
+
+def with_media(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with a picture, a text, a histogram and a table in each step."""
+
+    def logged(training: Training, batch: Any) -> dict[str, Any]:
+        weight = next(iter(training.model.parameters()))
+        return {
+            "picture": weight.reshape(len(weight), -1),
+            "weights": weight.flatten(),
+            "words": str(training.ids(batch)),
+            "ids": [{"id": each} for each in training.ids(batch)],
+        }
+
+    attached(training, trace, scene, media=logged)
+    assert len(list(scene.save_dir.rglob("artifacts/media/*/index.json"))) == 4
 
 
 def every_hook() -> list[Hook]:

@@ -137,8 +137,8 @@ def test_the_terminal_has_every_one_of_them(ctl):
     assert said("certify", "1").startswith("Exact")
     assert "saved checkpoints/2" in said("save")
     assert json.loads(said("step", "3", "--json"))["step"] == 5
-    assert "at step 2 of timeline 3" in said("load", "2")
-    assert "at step 0 of timeline 4" in said("reset")
+    assert "at step 2 of timeline 4" in said("load", "2")
+    assert "at step 0 of timeline 5" in said("reset")
     assert json.loads(said("command", "determinism_health", "steps=1"))["data"]["exact"]
 
 

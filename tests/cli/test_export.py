@@ -61,10 +61,10 @@ def test_an_older_timeline_is_written_as_it_was(
 ) -> None:
     old = [row[:4] for row in TABLE[:6]]
     old[5] = ["5", "0.2", "-2.5", ""]
-    told = exported(capsys, str(run), "--timeline", "0")
+    told = exported(capsys, str(run), "--timeline", "1")
     assert [row[:4] for row in told] == old
     assert main(["runs", "export", str(run), "--timeline", "7"]) == 2
-    assert "it has 0 to 1" in capsys.readouterr().err
+    assert "it has 1 to 2" in capsys.readouterr().err
 
 
 def test_only_the_named_series_in_the_order_given(

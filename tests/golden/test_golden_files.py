@@ -41,8 +41,12 @@ REWORDED = {
         "This link is view-only: it shows the run and its figures. "
         "Ask for a link that can control the run."
     ),
+    'by python, hparams old {"lr":[0.03]} new {"lr":[0.015]} at step 2': (
+        "by python, lr 0.03 → 0.015 at step 2"
+    ),
 }
-"""Refusals whose sentence was reworded; their codes are compared as recorded."""
+"""Sentences that were reworded: refusals, whose codes are compared as recorded, and the reason of a
+timeline, which named fields of the facts."""
 
 
 def golden(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import midstep
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.facts import FactsReader, end_state
+from midstep.facts.read.media import MediaReader
 from midstep.server.step_views.batch_json import describe_samples
 from tests.control.loop import IN_VIEW
 
@@ -115,3 +116,11 @@ def test_the_loops_of_the_page_run_and_are_resumed(code, tmp_path, monkeypatch, 
 
 def test_the_page_of_loops_has_one_for_each_shape() -> None:
     assert len(LOOPS) == 5
+
+
+def test_the_media_of_the_page_are_what_it_says(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_example("how-to/log-media.md")
+    (directory,) = Path("outputs/runs").iterdir()
+    kinds = {each.index.key: each.index.kind for each in MediaReader(directory).groups()}
+    assert kinds == {"samples": "image", "note": "text", "pixels": "histogram", "worst": "table"}

@@ -12,6 +12,7 @@ from tests.checkers.neutral import (
     attached,
     two_calls,
     with_hooks,
+    with_media,
     with_view,
 )
 from tests.checkers.trainings import conv_net, net_with_loss, small_transformer
@@ -40,8 +41,10 @@ def test_a_training_with_a_view_of_its_samples_stays_the_same(training, tmp_path
     assert_neutral(training, with_view, tmp_path, conditions)
 
 
-@pytest.mark.parametrize("training", [conv_net, net_with_loss])
-@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+@pytest.mark.parametrize(
+    ("training", "condition"),
+    [(conv_net, "stepped"), (net_with_loss, "stepped"), (net_with_loss, "subscribed")],
+)
 def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
     training, condition, tmp_path
 ):
@@ -53,6 +56,11 @@ def test_a_training_whose_losses_of_samples_are_computed_stays_the_same(
             assert (shown.losses is None) == (shown.loss_note is not None)
 
     assert_neutral(training, with_losses, tmp_path, {condition: CONDITIONS[condition]})
+
+
+def test_a_training_that_logs_media_stays_the_same(tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "stepped")}
+    assert_neutral(conv_net, with_media, tmp_path, conditions)
 
 
 @pytest.mark.parametrize(

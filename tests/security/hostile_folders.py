@@ -29,6 +29,8 @@ SMALL_FILES = ("lease.json", "labels.json", "lineage.json", "facts/deleting.json
 OTHER_FILES = (
     "console.log",
     "artifacts/trajectories.json",
+    f"artifacts/media/{'0' * 20}/index.json",
+    f"artifacts/media/{'0' * 20}/0.txt",
     "figures/loss-on_epoch_end-e1.svg",
     "checkpoints/10/manifest.json",
     "checkpoints/10/state.json",

@@ -62,6 +62,7 @@ def verbs(path: Path) -> list[list[str]]:
         ["runs", "show", run],
         ["runs", "tail", run, "--no-follow"],
         ["runs", "export", run],
+        ["runs", "media", run],
         ["runs", "rm", run, "--dry-run"],
         ["runs", "terminate", run],
     ]

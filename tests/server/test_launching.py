@@ -126,7 +126,9 @@ def test_an_unknown_recipe_is_refused_by_name(launcher: Launcher) -> None:
 def test_a_child_that_dies_before_its_run_says_what_it_printed(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midstep.server.recipes.launcher.CHILD", "midstep.live.no_such_module")
+    monkeypatch.setattr(
+        "midstep.server.recipes.launcher.RECIPE_CHILD", "midstep.live.no_such_module"
+    )
     with pytest.raises(MidstepError, match="no_such_module"):
         _start(launcher)
     assert list(launcher.save_dir.iterdir()) == []

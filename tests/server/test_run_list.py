@@ -402,7 +402,7 @@ def test_the_lineage_tells_of_rewinds_and_forks(root):
         facts.event("on_train_end", status="finished")
     (root / "a" / "lineage.json").write_text(
         '{"version":1,"edges":[{"kind":"timeline","timeline":1,"parents":["a"],'
-        '"interventions":[{"step":3,"kind":"hparams","lr":0.5}]}]}'
+        '"interventions":[{"step":3,"kind":"hparams","old":{"lr":[0.1,0.1]},"new":{"lr":[0.5]}}]}]}'
     )
     child = write_run(root / "b")
     (root / "b" / "lineage.json").write_text(
@@ -412,7 +412,7 @@ def test_the_lineage_tells_of_rewinds_and_forks(root):
         found = served.ask("GET", f"/api/v1/runs/{parent}/lineage").json()
         LineageOut.model_validate(found)
         assert [each["from_step"] for each in found["timelines"]] == [None, 3]
-        assert found["timelines"][1]["why"] == "by page, hparams lr 0.5 at step 3"
+        assert found["timelines"][1]["why"] == "by page, lr 0.1 → 0.5 at step 3"
         assert (found["parent"], found["children"]) == (None, [child])
         assert served.ask("GET", f"/api/v1/runs/{child}/lineage").json()["parent"] == parent
 

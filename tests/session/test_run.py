@@ -210,11 +210,11 @@ def test_a_logged_tensor_holds_no_graph_and_no_later_change(tmp_path):
 
 def test_what_is_no_scalar_is_noted_and_the_run_goes_on(tmp_path):
     with Run(name="a", save_dir=tmp_path) as run:
-        run.log(loss=0.5, picture=torch.ones(3, 3), words="good", nothing=None)
+        run.log(loss=0.5, lr="high", stack=torch.ones(3, 5, 5, 5, 5), nothing=None)
         assert run.controller.wait_if_paused()
     assert list(FactsReader(run.dir).series()) == ["loss"]
     refused = {event["name"] for event in events(run) if event.get("kind") == "value_refused"}
-    assert refused == {"picture", "words", "nothing"}
+    assert refused == {"lr", "stack", "nothing"}
 
 
 def test_interventions_are_facts_with_who_and_when(tmp_path):

@@ -20,7 +20,7 @@ from midstep.session.metrics.tensor_norms import (
     gradients,
     total_norm,
 )
-from midstep.session.step_report import as_scalars, fold_names
+from midstep.session.step_report import fold_names, own_values
 
 # -- twins: slow and obvious ----------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ def test_without_psutil_the_process_table_tells_the_memory(monkeypatch):
 
 def test_names_are_folded_where_scalars_enter():
     given = {"acc": 0.5, "learning_rate": 0.1, "gradient_norm": 2.0, "tokens_per_sec": 9.0}
-    assert as_scalars(given) == {
+    assert own_values(given) == {
         "accuracy": 0.5,
         "lr": 0.1,
         "grad_norm": 2.0,

@@ -633,6 +633,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["diagnosis"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/debug/forces": {
         parameters: {
             query?: never;
@@ -1088,6 +1111,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/media": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media List
+         * @description The names under which pictures, texts, histograms and tables were logged, with the steps.
+         */
+        get: operations["media_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Group
+         * @description What is kept under one name, with all histograms and what is known of the others.
+         */
+        get: operations["media_group"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Content
+         * @description A text or a table.
+         */
+        get: operations["media_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/media/{group_id}/{number}/picture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Media Picture
+         * @description A picture as PNG.
+         */
+        get: operations["media_picture"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/scalars": {
         parameters: {
             query?: never;
@@ -1102,6 +1205,46 @@ export interface paths {
         get: operations["scalars"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scripts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Script List
+         * @description The scripts that can be started by id.
+         */
+        get: operations["script_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scripts/{script_id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Script
+         * @description Start a script as `midstep run` does. Answers once its run exists: at its first step.
+         */
+        post: operations["start_script"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1378,6 +1521,29 @@ export interface paths {
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["short_cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["short_diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1849,6 +2015,30 @@ export interface components {
             step?: number | null;
         };
         /**
+         * BadInputOut
+         * @description The values of one sample that are not finite.
+         */
+        BadInputOut: {
+            /** Bad */
+            bad: number;
+            /** Field */
+            field: string;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Of */
+            of: number;
+            /** Position */
+            position: number;
+            /** Sample */
+            sample: number | null;
+            /** What */
+            what: string;
+            /** Where */
+            where: string;
+        };
+        /**
          * BatchOut
          * @description The last captured batch: everything but its picture, at most 300 kB.
          */
@@ -2032,6 +2222,28 @@ export interface components {
              * @enum {string}
              */
             type: "capture";
+        };
+        /**
+         * ChangeOut
+         * @description One thing that is compared over the last steps.
+         */
+        ChangeOut: {
+            /** After */
+            after: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Before */
+            before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Cause */
+            is_cause: boolean;
+            /** Key */
+            key: string;
+            /** Line */
+            line: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+            /** Reading */
+            reading: string;
+            /** Step */
+            step: number | null;
+            /** What */
+            what: string;
         };
         /**
          * ClassOut
@@ -2417,6 +2629,52 @@ export interface components {
             steps: number;
         };
         /**
+         * DiagnosisOut
+         * @description Where a stop came from, found after it on copies.
+         */
+        DiagnosisOut: {
+            /** Batch Size */
+            batch_size: number;
+            /** Broken Samples */
+            broken_samples: number;
+            /** Broken Weights */
+            broken_weights: number;
+            /** Cause */
+            cause: string | null;
+            /** Changes */
+            changes: components["schemas"]["ChangeOut"][];
+            /** Has Ids */
+            has_ids: boolean;
+            /** Inputs */
+            inputs: components["schemas"]["BadInputOut"][];
+            /** Layers */
+            layers: components["schemas"]["LayerOut"][];
+            /** Notes */
+            notes: string[];
+            origin: components["schemas"]["OriginOut"] | null;
+            pictures: components["schemas"]["PicturesOut"] | null;
+            /** Positions */
+            positions: number[];
+            /** Samples */
+            samples: number[];
+            /** Step */
+            step: number;
+            /** Steps */
+            steps: number[];
+            /** Timeline */
+            timeline: number;
+            /** Title */
+            title: string;
+            /** Took S */
+            took_s: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Weights */
+            weights: number;
+            /** Weights Exact */
+            weights_exact: boolean;
+            /** Weights Step */
+            weights_step: number | null;
+        };
+        /**
          * EndIn
          * @description How to end a process that does not react to a stop.
          */
@@ -2497,6 +2755,8 @@ export interface components {
             action: "pause" | "mark";
             /** Breakpoint */
             breakpoint: number;
+            /** Cause */
+            cause: string | null;
             /** Condition */
             condition: string;
             explanation: components["schemas"]["ExplanationOut"] | null;
@@ -2506,12 +2766,19 @@ export interface components {
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /**
+             * Positions
+             * @default []
+             */
+            positions: number[];
             /** Rule */
             rule: string | null;
             /** Samples */
             samples: number[];
             /** Step */
             step: number;
+            /** Title */
+            title: string | null;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
@@ -2541,6 +2808,18 @@ export interface components {
              * @enum {string}
              */
             kind: "expression";
+        };
+        /**
+         * FailureOut
+         * @description The error that ended the run.
+         */
+        FailureOut: {
+            /** Error */
+            error: string;
+            /** Step */
+            step: number | null;
+            /** Traceback */
+            traceback: string | null;
         };
         /**
          * FieldOut
@@ -2765,6 +3044,26 @@ export interface components {
             type: "hello";
             /** Version */
             version: string;
+        };
+        /**
+         * HistogramOut
+         * @description Counts of values in equal bins.
+         */
+        HistogramOut: {
+            /** Counted */
+            counted: number;
+            /** Counts */
+            counts: number[];
+            /** High */
+            high: number;
+            /** Low */
+            low: number;
+            /** Mean */
+            mean: number | null;
+            /** Nonfinite */
+            nonfinite: number;
+            /** Values */
+            values: number;
         };
         /**
          * InfluenceAfter
@@ -3093,6 +3392,34 @@ export interface components {
             tags?: string[] | null;
         };
         /**
+         * LayerOut
+         * @description One row: the input, a module, or the loss.
+         */
+        LayerOut: {
+            /** Bad */
+            bad: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Gradient */
+            gradient: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Broken */
+            is_broken: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "module" | "loss";
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "source" | "first" | "carries" | "ok";
+            /** Weight */
+            weight: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Weight Before */
+            weight_before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
          * LayersSubscription
          * @description The norms of the layers.
          */
@@ -3261,6 +3588,98 @@ export interface components {
             layers: ("mask" | "prediction")[];
         };
         /**
+         * MediaContentOut
+         * @description The content of a text or of a table.
+         */
+        MediaContentOut: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: (boolean | number | string | ("NaN" | "Infinity" | "-Infinity") | null)[][];
+            /** Text */
+            text: string | null;
+        };
+        /**
+         * MediaGroupDetail
+         * @description A group with what is known of each item.
+         */
+        MediaGroupDetail: {
+            /** Abandoned */
+            abandoned: number;
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Items */
+            items: components["schemas"]["MediaItemOut"][];
+            /** Key */
+            key: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "text" | "histogram" | "table";
+            /** Logged */
+            logged: number;
+            /** Numbers */
+            numbers: number[];
+            /** Steps */
+            steps: number[];
+        };
+        /**
+         * MediaGroupOut
+         * @description All of one kind that was logged under one name.
+         */
+        MediaGroupOut: {
+            /** Abandoned */
+            abandoned: number;
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /** Key */
+            key: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "text" | "histogram" | "table";
+            /** Logged */
+            logged: number;
+            /** Numbers */
+            numbers: number[];
+            /** Steps */
+            steps: number[];
+        };
+        /**
+         * MediaItemOut
+         * @description One logged picture, text, histogram or table; one of the last four fields is set.
+         */
+        MediaItemOut: {
+            /** At */
+            at: number;
+            /** Bytes */
+            bytes: number;
+            histogram: components["schemas"]["HistogramOut"] | null;
+            /** Number */
+            number: number;
+            picture: components["schemas"]["PictureOut"] | null;
+            /** Step */
+            step: number;
+            table: components["schemas"]["TableAboutOut"] | null;
+            text: components["schemas"]["TextAboutOut"] | null;
+            /** Timeline */
+            timeline: number;
+        };
+        /**
+         * MediaListOut
+         * @description Everything that a run logged beside numbers.
+         */
+        MediaListOut: {
+            /** Groups */
+            groups: components["schemas"]["MediaGroupOut"][];
+        };
+        /**
          * MetricCondition
          * @description Pause when the comparison of a logged scalar with a value is true.
          */
@@ -3308,6 +3727,19 @@ export interface components {
              * @enum {string}
              */
             kind: "loss_nonfinite";
+        };
+        /**
+         * OriginOut
+         * @description Where the first value that is not finite appeared.
+         */
+        OriginOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "input" | "parameter" | "module" | "operation" | "gradient";
+            /** Name */
+            name: string;
         };
         /**
          * PairLine
@@ -3424,6 +3856,40 @@ export interface components {
         /** PausePayload */
         PausePayload: Record<string, never>;
         /**
+         * PictureOut
+         * @description What is known of a picture.
+         */
+        PictureOut: {
+            /** Every */
+            every: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** Nonfinite */
+            nonfinite: number;
+            /** Of */
+            of: number;
+            /** Tiles */
+            tiles: number;
+            /** Width */
+            width: number;
+        };
+        /**
+         * PicturesOut
+         * @description The first sample at fault, and its row of the first bad output.
+         */
+        PicturesOut: {
+            input: components["schemas"]["PlaneOut"] | null;
+            output: components["schemas"]["PlaneOut"] | null;
+            /** Output Of */
+            output_of: string | null;
+            /** Position */
+            position: number;
+        };
+        /**
          * PingMessage
          * @description Sent after a second without other messages; longer silence means a lost connection.
          */
@@ -3435,6 +3901,28 @@ export interface components {
              * @enum {string}
              */
             type: "ping";
+        };
+        /**
+         * PlaneOut
+         * @description One channel as a small picture.
+         */
+        PlaneOut: {
+            /** Channel */
+            channel: number | null;
+            /** Channels */
+            channels: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Levels */
+            levels: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Signed */
+            signed: boolean;
+            /** Width */
+            width: number;
         };
         /**
          * PreviewIn
@@ -4035,6 +4523,43 @@ export interface components {
             shares: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
         };
         /**
+         * ScriptList
+         * @description The scripts that this server may start; empty for a view-only link.
+         */
+        ScriptList: {
+            /** Scripts */
+            scripts: components["schemas"]["ScriptOut"][];
+            /** Why Not */
+            why_not: string | null;
+        };
+        /**
+         * ScriptOut
+         * @description A script that can be started.
+         */
+        ScriptOut: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
+         * ScriptStartIn
+         * @description A script to start; never code, argv or a path.
+         */
+        ScriptStartIn: {
+            /** Id */
+            id: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Paused
+             * @default false
+             */
+            paused: boolean;
+        };
+        /**
          * SeriesOut
          * @description One series: exact points, or min/max buckets when there were too many.
          */
@@ -4249,6 +4774,8 @@ export interface components {
             busy_with: string | null;
             /** Checkpoints Off */
             checkpoints_off: string | null;
+            /** Diagnosed Step */
+            diagnosed_step: number | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */
@@ -4439,6 +4966,14 @@ export interface components {
             /** Id */
             id?: string | null;
             payload?: components["schemas"]["StopPayload"];
+        };
+        /**
+         * StopOut
+         * @description The last stop of a run by a breakpoint, a rule or an error.
+         */
+        StopOut: {
+            diagnosis: components["schemas"]["DiagnosisOut"] | null;
+            failure: components["schemas"]["FailureOut"] | null;
         };
         /** StopPayload */
         StopPayload: Record<string, never>;
@@ -4677,6 +5212,18 @@ export interface components {
             retry_failed: boolean;
         };
         /**
+         * TableAboutOut
+         * @description What is known of a table.
+         */
+        TableAboutOut: {
+            /** Columns */
+            columns: number;
+            /** Of */
+            of: number;
+            /** Rows */
+            rows: number;
+        };
+        /**
          * TensorSummary
          * @description A tensor too large to send as JSON.
          */
@@ -4720,6 +5267,16 @@ export interface components {
         };
         /** TestNowPayload */
         TestNowPayload: Record<string, never>;
+        /**
+         * TextAboutOut
+         * @description What is known of a text.
+         */
+        TextAboutOut: {
+            /** Characters */
+            characters: number;
+            /** Cut */
+            cut: boolean;
+        };
         /**
          * ThinningOut
          * @description What was left out of a capture.
@@ -6143,6 +6700,38 @@ export interface operations {
             };
         };
     };
+    diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     forces: {
         parameters: {
             query?: {
@@ -7009,6 +7598,144 @@ export interface operations {
             };
         };
     };
+    media_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaListOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaGroupDetail"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description One of the numbers of the group. */
+                number: number;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaContentOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    media_picture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list of media. */
+                group_id: string;
+                /** @description One of the numbers of the group. */
+                number: number;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     scalars: {
         parameters: {
             query?: {
@@ -7037,6 +7764,71 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ScalarsOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    script_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScriptList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_script: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id in the list. */
+                script_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScriptStartIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -7586,6 +8378,35 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

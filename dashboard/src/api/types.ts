@@ -6,6 +6,11 @@ type Schemas = components["schemas"];
 export type StateOut = Schemas["StateOut"];
 export type RunState = StateOut["state"];
 export type Evidence = Schemas["Evidence"];
+export type StopOut = Schemas["StopOut"];
+export type Diagnosis = Schemas["DiagnosisOut"];
+export type DiagnosedLayer = Schemas["LayerOut"];
+export type DiagnosedChange = Schemas["ChangeOut"];
+export type Plane = Schemas["PlaneOut"];
 export type CommandOut = Schemas["CommandOut"];
 export type BreakpointOut = Schemas["BreakpointOut"];
 export type Condition = Schemas["BreakpointIn"]["condition"];
@@ -75,6 +80,13 @@ export type RunFile = Schemas["FileOut"];
 export type FileKind = RunFile["kind"];
 export type RunFiles = Schemas["FilesOut"];
 export type ConsolePart = Schemas["ConsoleOut"];
+export type MediaList = Schemas["MediaListOut"];
+export type MediaGroup = Schemas["MediaGroupOut"];
+export type MediaGroupDetail = Schemas["MediaGroupDetail"];
+export type MediaItem = Schemas["MediaItemOut"];
+export type MediaContent = Schemas["MediaContentOut"];
+export type PictureOut = Schemas["PictureOut"];
+export type HistogramOut = Schemas["HistogramOut"];
 export type TimelineOut = Schemas["TimelineOut"];
 export type LineageOut = Schemas["LineageOut"];
 export type Removed = Schemas["DeletedOut"];
@@ -83,6 +95,8 @@ export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 export type RecipeSettingValue = NonNullable<Schemas["PreviewIn"]["settings"]>[string];
 export type RecipePreview = Schemas["PreviewOut"];
+export type ScriptList = Schemas["ScriptList"];
+export type Script = Schemas["ScriptOut"];
 export type DataFileList = Schemas["DataFileList"];
 
 /** By the loop, by SIGTERM, by SIGKILL. */
@@ -102,7 +116,7 @@ export type StreamMessage =
   | Schemas["PingMessage"];
 
 /** A scalar on the wire: strict JSON has no NaN, so the three travel as strings. */
-type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
+export type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
 
 /** Turns a scalar of the wire into a number; none stays none. */
 export function fromWire(value: WireNumber | null | undefined): number | null {

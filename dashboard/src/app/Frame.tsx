@@ -67,7 +67,15 @@ export function Pill({ tone, glyph, title, text, action, more }: PillProps) {
     >
       {glyph}
       <span className="font-semibold whitespace-nowrap">{title}</span>
-      {text && <span className="min-w-0 truncate max-[719px]:whitespace-normal">{text}</span>}
+      {text && (
+        // What one line does not hold goes on in a second one; beyond that it can be read under the pointer.
+        <span
+          className="line-clamp-2 min-w-0 leading-3.5 wrap-anywhere"
+          title={typeof text === "string" ? text : undefined}
+        >
+          {text}
+        </span>
+      )}
       {action && (
         <button
           type="button"

@@ -1,12 +1,14 @@
 import { useQueryClient } from "@tanstack/react-query";
+import { useScripts } from "@/api/recipes";
 import { useRecipes } from "@/api/runs";
 import { NewRunForm } from "@/features/newRun/NewRunForm";
 import { Button, Dialog } from "@/ui";
 import { useGo } from "./navigation";
 
-/** Starts a registered recipe as a process of its own, then shows it on Live. */
+/** Starts a recipe, or a script of the server, as a process of its own, then shows it on Live. */
 export default function NewRunDialog({ onClose }: { onClose: () => void }) {
   const { data, error } = useRecipes();
+  const scripts = useScripts();
   const queries = useQueryClient();
   const go = useGo();
   const why = error?.message ?? data?.why_not ?? null;
@@ -18,11 +20,12 @@ export default function NewRunDialog({ onClose }: { onClose: () => void }) {
     >
       {why !== null ? (
         <Refused why={why} onClose={onClose} />
-      ) : data === undefined ? (
+      ) : data === undefined || scripts.isPending ? (
         <p className="mt-3 text-t3">Loading recipes…</p>
       ) : (
         <NewRunForm
           recipes={data.recipes}
+          scripts={scripts.data?.scripts ?? []}
           onCancel={onClose}
           onStarted={(run) => {
             onClose();

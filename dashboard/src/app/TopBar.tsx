@@ -13,6 +13,9 @@ import { useGo } from "./navigation";
 
 const RunCounts = lazy(() => import("./RunCounts"));
 
+/** Pages about results and files; step and loss of the followed run would be those of another training. */
+const OF_NO_RUN: Readonly<Record<string, string>> = { "/influence": "Influence", "/data": "Data" };
+
 /** What runs, in which state, and where: 44 px over every page. */
 export function TopBar() {
   const theme = useTheme();
@@ -23,6 +26,8 @@ export function TopBar() {
         <Suspense>
           <RunCounts />
         </Suspense>
+      ) : location in OF_NO_RUN ? (
+        <h1 className="text-bar font-semibold">{OF_NO_RUN[location]}</h1>
       ) : (
         <RunFacts />
       )}

@@ -67,7 +67,8 @@ export function formatRate(value: number | null | undefined): string {
   const odd = special(value);
   if (odd !== null) return odd;
   if (value === 0) return "0";
-  return Math.abs(value) >= 0.01 ? trueMinus(String(Number(value.toPrecision(3)))) : formatExponent(value);
+  const size = Math.abs(value);
+  return size >= 0.01 && size < 1e5 ? trueMinus(String(Number(value.toPrecision(3)))) : formatExponent(value);
 }
 
 /** What the losses of a batch are written in, so that two figures under a tile tell them apart. */

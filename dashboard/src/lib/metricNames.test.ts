@@ -5,9 +5,21 @@ describe("metrics", () => {
   it("are named for people, the validation loss first", () => {
     expect(metricTitle("val_loss")).toBe("Validation loss");
     expect(metricTitle("weight_cos")).toBe("Weight cos");
-    expect(mainMetric(["accuracy", "loss", "val_loss"])).toBe("val_loss");
-    expect(mainMetric(["accuracy"])).toBe("accuracy");
+    expect(mainMetric([["accuracy", "loss", "val_loss"]])).toBe("val_loss");
+    expect(mainMetric([["accuracy"]])).toBe("accuracy");
     expect(mainMetric([])).toBeNull();
+  });
+
+  it("begin with what most runs have, not with that of one odd run", () => {
+    expect(mainMetric([["loss"], ["loss"], ["val_loss", "loss"]])).toBe("loss");
+    expect(
+      mainMetric([
+        ["loss_d", "loss_g"],
+        ["loss_d", "loss_g"],
+        ["accuracy", "zebra"],
+      ]),
+    ).toBe("loss_d");
+    expect(mainMetric([[], ["accuracy"], ["reward"]])).toBe("accuracy");
   });
 
   it("of a run are what it logged and what it told at the ends of epochs, each once", () => {

@@ -1,4 +1,5 @@
 /** The samples of a batch as the grid shows them: order, loss, rank, which ones stand out. */
+import type { ReactNode } from "react";
 import { type BatchOut, fromWire } from "@/api/types";
 import { magnitude } from "@/charts/colors/viridis";
 import { formatValue, type TileScale, tileScale } from "@/lib/format";
@@ -26,6 +27,9 @@ export interface Sample {
   /** Its values that are not finite. */
   broken: number;
 }
+
+/** What is told of a sample besides its line; `onOpen` shows it at full size. */
+export type DescribeSample = (sample: Sample, onOpen: () => void) => ReactNode;
 
 export interface Samples {
   /** Those that are loaded, in the order of the loader: `first` and the following ones. */

@@ -52,6 +52,14 @@ def serve(
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="A folder with embedding datasets; may be repeated."),
     ] = None,
+    allow_script: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="A script with its arguments that the page may start, as 'train.py --epochs 3'; "
+            "may be repeated.",
+        ),
+    ] = None,
     open_page: Annotated[
         bool, typer.Option("--open/--no-browser", help="Open the page in your browser.")
     ] = False,
@@ -62,6 +70,7 @@ def serve(
 
     Examples: [bold]midstep serve outputs[/bold] · [bold]midstep serve outputs --read-only[/bold] ·
     [bold]midstep serve outputs --data data --open[/bold] ·
+    [bold]midstep serve outputs --allow-script "train.py --epochs 3"[/bold] ·
     [bold]midstep serve outputs --uds ~/midstep.sock[/bold]
     """
     from midstep.server.root_server import RootServer, RootServerConfig
@@ -76,6 +85,7 @@ def serve(
         read_only=read_only,
         new_token=new_token,
         data=tuple(data or ()),
+        scripts=tuple(allow_script or ()),
     )
     leaving = threading.Event()
     with GracefulStop(lambda _cause: leaving.set()), RootServer(config) as server:
@@ -95,6 +105,8 @@ def _print_addresses(server: RootServer, screen: Screen) -> None:
         screen.print_line(f"      http://127.0.0.1:8765/#{server.url.partition('#')[2]}")
     else:
         screen.print_line(f"page  {server.url}")
+    for script in server.scripts.values():
+        screen.print_line(f"start {script.title}", style="dim")
     if not config.read_only and config.uds is None:
         screen.print_line(f"look  {server.viewer_url}", style="dim")
     screen.print_line("Ctrl-C ends the server; live runs continue", style="dim")

@@ -132,6 +132,13 @@ class Client(CommandMethods):
         """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
         return dict(self._requests.get(self._requests.debug_path("rewind")))
 
+    def why(self) -> dict[str, Any]:
+        """Return where the last stop came from (`diagnosis`), and the error of a `failure`.
+
+        Either is None if there is none.
+        """
+        return dict(self._requests.get(self._requests.debug_path("diagnosis")))
+
     def state(self) -> dict[str, Any]:
         """Return the state of the run: step, paused, parked, loss, lr, and more."""
         return dict(self._requests.get(self._requests.debug_path("state")))

@@ -152,6 +152,22 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/mean_offdiag",
         "/std_offdiag",
     ],
+    "GET /api/v1/runs/{run_id}/debug/diagnosis": [
+        "/diagnosis/changes/*/after",
+        "/diagnosis/changes/*/before",
+        "/diagnosis/changes/*/line/*",
+        "/diagnosis/inputs/*/high",
+        "/diagnosis/inputs/*/low",
+        "/diagnosis/layers/*/bad",
+        "/diagnosis/layers/*/gradient",
+        "/diagnosis/layers/*/weight",
+        "/diagnosis/layers/*/weight_before",
+        "/diagnosis/pictures/input/high",
+        "/diagnosis/pictures/input/low",
+        "/diagnosis/pictures/output/high",
+        "/diagnosis/pictures/output/low",
+        "/diagnosis/took_s",
+    ],
     "GET /api/v1/runs/{run_id}/debug/forces": [
         "/features/*/*",
         "/thresholds/grad_magnitude",
@@ -180,6 +196,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/others/*/trajectories/*/*/*",
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
+    ],
+    "GET /api/v1/runs/{run_id}/media/{group_id}/{number}": [
+        "/rows/*/*",
     ],
     "GET /api/v1/runs/{run_id}/scalars": [
         "/series/*/high/*",
@@ -279,6 +298,9 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/others/*/trajectories/*/*/*",
         "/pairwise/*/*/*",
         "/trajectories/*/*/*",
+    ],
+    "POST /api/v1/scripts/{script_id}/runs": [
+        "/summary/*",
     ],
 }
 """Paths of fields by method and route; `*` stands for every item or every value.

@@ -114,6 +114,23 @@ class StoredRunClient:
         """Return what its process printed: text, start, end, size; `after=end` continues."""
         return dict(self._request("GET", "console", query={"after": after, "tail": tail}))
 
+    def media(self) -> list[dict[str, Any]]:
+        """Return what was logged beside numbers: id, key, kind, numbers and steps of each group."""
+        return list(self._request("GET", "media")["groups"])
+
+    def media_group(self, group_id: str) -> dict[str, Any]:
+        """Return one group with what is known of its items; histograms are whole."""
+        return dict(self._request("GET", f"media/{quote(group_id, safe='')}"))
+
+    def media_content(self, group_id: str, number: int) -> dict[str, Any]:
+        """Return a text, or the columns and rows of a table."""
+        return dict(self._request("GET", f"media/{quote(group_id, safe='')}/{number}"))
+
+    def media_picture(self, group_id: str, number: int) -> bytes:
+        """Return a picture as PNG."""
+        path = f"media/{quote(group_id, safe='')}/{number}/picture"
+        return self._transport.fetch(self._path(path))
+
     def lineage(self) -> dict[str, Any]:
         """Return timelines, parent and children."""
         return dict(self._request("GET", "lineage"))
@@ -163,6 +180,24 @@ class RecipesClient:
         body = {"recipe": recipe, "settings": settings}
         answer = self._transport.request("POST", "/api/v1/recipes/preview", body=body)
         return str(answer["config"])
+
+    def scripts(self) -> Rows:
+        """Return the scripts that the server may start: id, title, name."""
+        return list(self._transport.request("GET", "/api/v1/scripts")["scripts"])
+
+    def start_script(
+        self, script_id: str, *, name: str | None = None, paused: bool = False
+    ) -> dict[str, Any]:
+        """Start a script of the server as a process; return its row at its first step.
+
+        Args:
+            script_id: its id in `scripts`.
+            name: name of the run; that of the script if left out.
+            paused: pause before the first step.
+        """
+        body = {"paused": paused, "id": new_command_id()} | ({} if name is None else {"name": name})
+        path = f"/api/v1/scripts/{quote(script_id, safe='')}/runs"
+        return dict(self._transport.request("POST", path, body=body))
 
     def start(
         self, recipe: str, *, name: str | None = None, paused: bool = False, **settings: Any

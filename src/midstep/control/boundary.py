@@ -377,6 +377,8 @@ class StepBoundary:
             self._weight_changes.end(is_parking=True)
             self._begin_park()
             state.notify()
+            self._answer_completed()
+            state.call_park_listeners()
         self._answer_completed()
         with state.lock:
             is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader

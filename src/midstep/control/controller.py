@@ -21,14 +21,15 @@ from midstep.control.control_state import ControlState, Sinks
 from midstep.control.panels import Panel
 from midstep.control.run_status import RunStatus
 from midstep.control.samples.view_check import checked_view
+from midstep.core.media.given_values import own_value
 
 
 class DebugController:
     """Pause, step and look into any training loop.
 
     Two calls are enough: `capture_batch` after `backward()` and `wait_if_paused` after
-    `optimizer.step()`. The parts below offer more: `status.describe` shows epoch and learning
-    rate, `boundary.log` adds scalars, `breakpoints.add_rule` adds a ready-made breakpoint,
+    `optimizer.step()`, and `log` adds values. The parts below offer more: `status.describe` shows
+    epoch and learning rate, `breakpoints.add_rule` adds a ready-made breakpoint,
     `watches.add_source` offers a tensor, `queue.register` adds a command, and `boundary.finish`
     ends the run.
 
@@ -111,6 +112,11 @@ class DebugController:
             )
         elif step is not None:
             self._state.step_index = step
+
+    def log(self, **values: Any) -> None:
+        """Log values of this step: numbers, pictures, texts, lists of numbers, or tables."""
+        if self._state.step_is_recorded:
+            self.boundary.log({name: own_value(name, value) for name, value in values.items()})
 
     def capture_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store data of this step under `key`; it is cleared when the next step begins.

@@ -15,7 +15,7 @@ class Sink(Protocol):
     """
 
     def log_values(self, step: int, values: Mapping[str, Any]) -> None:
-        """Record scalars of one step. A value is a number or a zero-dimensional tensor."""
+        """Record values of one step: numbers, tensors of one element, or a `MediaValue`."""
 
     def event(self, moment: Moment, **fields: Any) -> object:
         """Record an event; it is written when this returns. The result is not used."""

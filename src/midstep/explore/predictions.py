@@ -69,13 +69,15 @@ def predict(
     """
     loss = known_loss(loss_fn, inputs, named)
     if loss is not None:
-        output, target, kind = loss.output, loss.target, loss.kind
+        output, target = loss.output, loss.target
+        kind: Kind = loss.kind
     else:
         tensors = list(tensors_in((inputs, named)))
         if len(tensors) < 2 or not tensors[0].is_floating_point() or not tensors[0].dim():
             return None
-        output, target = tensors[0], tensors[1]
-        kind = _likely_kind(output, target)
+        output = tensors[0]
+        target = next((each for each in tensors[1:] if _names_classes(output, each)), tensors[1])
+        kind = "classes" if _names_classes(output, target) else "values"
     if not len(output) or len(output) % samples:
         return None
     chosen = _rows_of(output.detach(), samples, rows_first=rows_first)[first:stop]
@@ -98,12 +100,11 @@ def _rows_of(output: Tensor, samples: int, *, rows_first: bool) -> Tensor:
     return output.reshape(samples, rows // samples, *rest)
 
 
-def _likely_kind(output: Tensor, target: Tensor) -> Kind:
-    """What the output of an unknown loss is, by its shape and that of the target."""
-    names_classes = not target.is_floating_point() and target.dtype is not torch.bool
+def _names_classes(output: Tensor, target: Tensor) -> bool:
+    """Whether a target of an unknown loss names classes of the output, by its shape."""
+    is_whole = not target.is_floating_point() and target.dtype is not torch.bool
     is_index = target.dim() == output.dim() - 1 and target.shape[:1] == output.shape[:1]
-    has_two = output.dim() > 1 and output.shape[1] > 1
-    return "classes" if names_classes and is_index and has_two else "values"
+    return is_whole and is_index and output.dim() > 1 and output.shape[1] > 1
 
 
 def _classes(output: Tensor, target: Tensor, stride: int) -> Prediction | None:

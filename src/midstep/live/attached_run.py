@@ -366,15 +366,16 @@ class AttachedRun:
         """
         return Phase(None if self._begun() is None else self.controller, name, expect_s)
 
-    def log(self, **scalars: Any) -> None:
-        """Log scalars of the running step, or, between epochs, of the finished one.
+    def log(self, **values: Any) -> None:
+        """Log values of the running step, or, between epochs, of the finished one.
 
-        Numbers, or tensors of one element: for charts, breakpoints and the facts. Anything else is
-        not recorded, and a line in the terminal says so once for each name.
+        Numbers, or tensors of one element: for charts, breakpoints and the facts. Pictures, texts,
+        lists of numbers and tables: for the Media tab, see `docs/how-to/log-media.md`. Anything
+        else is not recorded, and a line in the terminal says so once for each name.
         """
         loop = self._begun()
         if loop is not None:
-            loop.log(scalars)
+            loop.log(values)
 
     def show(self, *hooks: Hook) -> None:
         """Show what these hooks (`midstep.hooks`) measure inside the model to viewers."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
+from midstep.core.media.media_value import scalars_of
 from midstep.data.order.epoch_cursor import IntIds
-from midstep.live.accumulation_check import AccumulationCheck
 from midstep.live.loop import missed_boundaries as missed
+from midstep.live.loop.accumulation_check import AccumulationCheck
 from midstep.live.loop.declared_loss import DeclaredLoss
 from midstep.live.loop.epoch_loop import EpochLoop
 from midstep.live.loop.loader_length import loader_length
@@ -22,7 +23,7 @@ from midstep.live.loop.state_search import look_for_state
 from midstep.live.loop.step_loop import StepLoop
 from midstep.live.loop.window import Window, integer_ids
 from midstep.session.state.step_position import KeptVariables
-from midstep.session.step_report import StepReporter, as_scalars
+from midstep.session.step_report import StepReporter, own_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,10 +123,8 @@ class LoopPort:
 
     def before_batch(self) -> None:
         """A batch is requested: the boundary, if an optimizer step was made since the last one."""
-        if self._is_detached:
-            return
-        if self.in_iteration:
-            return  # the next index is the boundary
+        if self._is_detached or self.in_iteration:
+            return  # in an iteration the next index is the boundary
         if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
             self._begin_pass(self._replay)
         if self._has_stepped:
@@ -179,7 +178,8 @@ class LoopPort:
         self._is_pass_over = False
         if self._window.count == 0 and self._epochs.is_between:
             self._epochs.batch_came()
-        self._window.add(batch, ids if type(ids) is IntIds else integer_ids(ids))
+        known = ids if type(ids) is IntIds else integer_ids(ids)
+        self._window.add(batch, known, keep=self._controller.breakpoints.can_stop)
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
@@ -262,13 +262,13 @@ class LoopPort:
     # -- calls of the user ------------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, Any]) -> None:
-        """Scalars of the running step, or, between steps, of what is finished."""
-        values = as_scalars(scalars)
+        """Values of the running step, or, between steps, of what is finished."""
+        values = own_values(scalars)
         if self._window.count or self._has_stepped or self.in_iteration:
             self._window.scalars.update(values)
         elif not self._is_repeating():
             self._run.log_finished(**values)
-            self._epochs.add_metrics(values)
+            self._epochs.add_metrics(scalars_of(values))
 
     def batch(self, batch: Any) -> None:
         """What the running step trains on; in place of the loader's batches."""
@@ -276,7 +276,7 @@ class LoopPort:
             return
         if not self.in_iteration and (self._loop is not None or not self._has_entered):
             self._has_batch_before = True
-        self._window.declare(batch)
+        self._window.declare(batch, keep=self._controller.breakpoints.can_stop)
 
     # -- run.steps --------------------------------------------------------------------------------
 

@@ -7,15 +7,14 @@ JSON on the descriptor named in the request: `{"started": true}` once the run ha
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core import strict_json
 from midstep.core.errors import MidstepError
+from midstep.live.launch_answer import answer_launcher
 
 if TYPE_CHECKING:
     from midstep.loops.recipes import RecipeTraining
@@ -54,7 +53,7 @@ def main() -> int:
             name=request.name, run_dir=Path(request.run_dir), run_id=request.run_id
         )
     except MidstepError as error:
-        _answer(request, {"refused": str(error)})
+        answer_launcher(request.answer_to, {"refused": str(error)})
         return 2
     _train(training, run, request)
     if run.unsaved is not None:
@@ -69,7 +68,7 @@ def _train(training: RecipeTraining, run: Run, request: RecipeRequest) -> None:
     if request.paused:
         run.controller.pause()
     with stop_at_signals(run.controller, run.note_stop), run, serve_on_socket(run):
-        _answer(request, {"started": True})
+        answer_launcher(request.answer_to, {"started": True})
         _print(f"run {run.run_id}: {request.recipe} {strict_json.dumps(request.settings)}")
         training.run_to_end(run)
     _print(f"{run.status} after {run.step:,} steps")
@@ -79,12 +78,6 @@ def _print(line: str) -> None:
     """Print a line to the run's console file."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def _answer(request: RecipeRequest, answer: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # the launcher has ended; the run continues
-        os.write(request.answer_to, f"{strict_json.dumps(answer)}\n".encode())
-    os.close(request.answer_to)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from midstep.server.debug import (
     batched_requests,
     breakpoint_routes,
     command_routes,
+    diagnosis_routes,
     subscription_routes,
     watch_routes,
 )
@@ -25,8 +27,10 @@ from midstep.server.dependencies import declare_run_id
 from midstep.server.forward.forward_requests import Forward
 from midstep.server.influence import influence_routes
 from midstep.server.influence.influence_store import InfluenceStore
+from midstep.server.media import media_routes
 from midstep.server.problems import ERROR_RESPONSES, add_handlers
-from midstep.server.recipes import recipe_routes
+from midstep.server.recipes import recipe_routes, script_routes
+from midstep.server.recipes.allowed_scripts import AllowedScript
 from midstep.server.recipes.launcher import Launcher
 from midstep.server.responses import StrictJsonResponse
 from midstep.server.runs import run_file_routes, run_routes
@@ -50,6 +54,7 @@ def create_app(
     forward: RootCatalog | None = None,
     catalog: Catalog | None = None,
     launcher: Launcher | None = None,
+    scripts: Mapping[str, AllowedScript] | None = None,
 ) -> FastAPI:
     """The guarded app that serves `runs`.
 
@@ -60,7 +65,8 @@ def create_app(
         datasets: folders with embedding datasets; none when left out.
         forward: the catalog of a folder; requests for its live runs go to their own processes.
         catalog: lists the runs; `runs` itself when left out.
-        launcher: starts recipes; without one they cannot be started from the page.
+        launcher: starts recipes and scripts; without one none can be started from the page.
+        scripts: those that it may start, by id.
 
     >>> from midstep.server.auth.tokens import Tokens
     >>> app = create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh()))
@@ -81,8 +87,8 @@ def create_app(
     app.state.runs, app.state.run_streams = runs, RunStreams()
     app.state.guard, app.state.static = guard, static
     app.state.catalog = catalog or LiveCatalog(runs)
-    app.state.launcher = launcher
-    app.state.influence = InfluenceStore(runs)
+    app.state.launcher, app.state.scripts = launcher, scripts or {}
+    app.state.influence, app.state.media = InfluenceStore(runs), media_routes.MediaReaders()
     app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
@@ -96,13 +102,16 @@ def create_app(
         watch_routes.router,
         command_routes.router,
         breakpoint_routes.router,
+        diagnosis_routes.router,
     )
     for router in of_one_run:
         _add(app, router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
     for router in (
         run_routes.router,
         run_file_routes.router,
+        media_routes.router,
         recipe_routes.router,
+        script_routes.router,
         sweep_routes.router,
         command_routes.log_router,
         stream_routes.router,

@@ -17,6 +17,7 @@ from midstep.server.app import create_app
 from midstep.server.auth.guard import GuardConfig
 from midstep.server.auth.tokens import KeptTokens, Tokens
 from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.recipes.allowed_scripts import parse_scripts
 from midstep.server.recipes.launcher import Launcher
 from midstep.server.runs.run_catalog import RootCatalog
 from midstep.server.runs.run_table import ServedRuns
@@ -48,6 +49,8 @@ class RootServerConfig:
     """Replace the tokens of the folder. Old links stop working, those of its live runs too."""
     data: tuple[Path, ...] = ()
     """Folders with embedding datasets."""
+    scripts: tuple[str, ...] = ()
+    """Command lines of scripts that the page may start, such as `train.py --epochs 3`."""
 
     def __post_init__(self) -> None:
         can_be_created = not (self.read_only or self.outputs.exists())
@@ -60,6 +63,10 @@ class RootServerConfig:
             )
         if self.uds is not None and (self.port is not None or self.host != "127.0.0.1"):
             raise ConfigError("--uds serves on a Unix socket; leave --port and --host out")
+        if self.scripts and self.read_only:
+            raise ConfigError(
+                "--allow-script lets the page start runs, --read-only forbids it; leave one out"
+            )
         missing = [str(folder) for folder in self.data if not folder.is_dir()]
         if missing:
             raise ConfigError(f"--data {missing[0]} is not a folder")
@@ -74,6 +81,7 @@ class RootServer:
 
     def __init__(self, config: RootServerConfig) -> None:
         self.config = config
+        self.scripts = parse_scripts(config.scripts, Path.cwd())
         if not config.outputs.is_dir():  # the first run may be started from the page
             _create_folder(config.outputs)
         if config.new_token:
@@ -95,6 +103,7 @@ class RootServer:
             datasets=DataRoots(*config.data),
             catalog=catalog,
             launcher=self.launcher,
+            scripts=self.scripts,
             forward=catalog,
         )
         self._thread = ServerThread(self.app, listening=self._listener)

@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from midstep.core.files.masked_text import MASK, names_a_secret
 from midstep.core.version import __version__
 
 _GIT_TIMEOUT_S = 0.5
 """A large repository on a slow disk may take longer; then its state is recorded as unknown."""
 
-_SECRET = re.compile(r"(key|token|secrets?|passwords?|passwd|passphrase|credentials?)$")
 _ASSIGNED = re.compile(r"([-\w./]+)=(.*)", re.DOTALL)
 _IN_ADDRESS = re.compile(r"(://[^/@:\s]*):[^/@\s]+@")
-MASK = "***"
 
 
 def process_info(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
@@ -60,15 +59,6 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
             masked.append(_IN_ADDRESS.sub(rf"\1:{MASK}@", entry))
         is_value_next = entry.startswith("-") and assigned is None and names_a_secret(entry)
     return masked
-
-
-def names_a_secret(name: str) -> bool:
-    """Whether a value of this name must not be recorded.
-
-    >>> names_a_secret("wandb_api_key"), names_a_secret("tokenizer")
-    (True, False)
-    """
-    return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
 
 
 def mask_secrets(settings: Any, name: str = "") -> Any:

@@ -429,7 +429,7 @@ class Session:
         return means
 
     def log(self, **scalars: Any) -> None:
-        """Log scalars of the running step; ignored while steps are repeated."""
+        """Log values of the running step, as `AttachedRun.log`; not while steps are repeated."""
         if not self.trainer.replaying:
             self.run.log(**scalars)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from midstep.core.media.given_values import own_value
 from midstep.core.moments import Moment
 from midstep.data.batch_structure import count_samples, join, labels_of
 from midstep.facts import FactsReader
@@ -52,23 +53,30 @@ def fold_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
 COMMANDS_RECALLED = 10_000
 
 
-def as_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+def own_values(values: Mapping[str, Any], *, arrays: bool = True) -> dict[str, Any]:
     """`values` under canonical names, free of autograd graphs and of later in-place changes.
 
     On the CPU a tensor of one element becomes a number. On another device it is cloned there, so
-    that nothing waits for the device. Anything else is passed on; the facts note that it is no
-    scalar.
+    that nothing waits for the device. Pictures, texts, lists and tables are copied. Anything else
+    is passed on; the facts note that it cannot be recorded.
+
+    Args:
+        values: what the loop logs.
+        arrays: whether an array of several elements is meant to be shown. What a training step
+            returns may hold the output of the model, which would be copied in every step.
     """
     return {
-        name: value if type(value) is float else _detached(value)
-        for name, value in fold_names(values).items()
+        name: _own_value(name, value, arrays=arrays) for name, value in fold_names(values).items()
     }
 
 
-def _detached(value: Any) -> Any:
-    if isinstance(value, int) or not hasattr(value, "detach") or value.numel() != 1:
+def _own_value(name: str, value: Any, *, arrays: bool) -> Any:
+    # First what nearly every step logs: a number, or a loss on the CPU.
+    if type(value) is float:
         return value
-    return value.item() if value.device.type == "cpu" else value.detach().clone()
+    if hasattr(value, "detach") and value.numel() == 1 and value.device.type == "cpu":
+        return value.item()
+    return own_value(name, value, arrays=arrays)
 
 
 def earlier_commands(directory: Path) -> list[dict[str, Any]]:
@@ -125,12 +133,15 @@ class StepReporter:
             step: finished steps, this one included.
             epoch: the epoch it belongs to.
             loss: a number, or a tensor of one element.
-            scalars: of the user's step, owned by us, see `as_scalars`.
+            scalars: of the user's step, owned by us, see `own_values`.
             batches: references to its micro-batches, or to the first of them.
             sample_ids: in batch order; None if they are unknown.
             results: losses and predictions of its samples, while they are in view.
             mark: its learning rate, and the checksums that are recorded with it.
         """
+        diagnoser = self._run.diagnoser
+        if diagnoser is not None and diagnoser.held.is_on:
+            diagnoser.held.note_batches(batches, sample_ids)
         samples = 0 if sample_ids is None else len(sample_ids)
         self._meter.add(samples)
         if not self._user_names.issuperset(scalars):

@@ -15,6 +15,7 @@ import torch
 import midstep
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
+from midstep.facts.read.media import MediaReader
 from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, scalars_in, take_scalars
 from midstep.live.script.patches.replaced import Patches
@@ -143,7 +144,18 @@ def test_attach_records_what_the_script_sends_to_its_tracker(tmp_path):
             model(x).sum().backward()
             optimizer.step()
             writer.add_scalar("train/index", index, index)
+            writer.add_text("note", f"step {index}")
+            writer.add_image("picture", torch.rand(3, 4, 5))
+            writer.add_images("pictures", torch.rand(2, 4, 5, 3).numpy(), dataformats="NHWC")
+            writer.add_histogram("weights", model.weight)
     assert SummaryWriter.add_scalar is usual
+    groups = MediaReader(tmp_path / "run").groups()
+    assert [(each.index.key, each.index.kind, len(each.items)) for each in groups] == [
+        ("note", "text", 3),
+        ("picture", "image", 3),
+        ("pictures", "image", 3),
+        ("weights", "histogram", 3),
+    ]
     series = FactsReader(tmp_path / "run").series(["train/index"])["train/index"]
     assert list(zip(series.step.tolist(), series.low.tolist(), strict=True)) == [
         (1, 0.0),

@@ -1,22 +1,28 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
 import { useRunTable } from "@/api/runList";
+import { useRunRow } from "@/api/runs";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
+import { usePanelKeys } from "@/features/panels/panelKeys";
 import { pairNames } from "@/features/scalars/chartPairs";
 import { useScalarNames } from "@/features/scalars/useScalarNames";
 import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
-import { useRunId, useRunState, useStale } from "@/live/hooks";
+import { diagnosedStep } from "@/live/diagnosed";
+import { useNoCommandsReason, useRunId, useRunState, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
 import { LivePill } from "./LivePill";
 
+const StopPanels = lazy(() => import("./StopPanels"));
+const StopLayers = lazy(() => import("./StopLayers"));
+const SampleCause = lazy(() => import("@/features/diagnosis/SampleCause"));
 const LossPanel = lazy(() => import("@/features/scalars/LossPanel"));
 const ChartsTab = lazy(() => import("@/features/scalars/ChartsTab"));
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
@@ -25,7 +31,9 @@ const StepDataPanel = lazy(async () => ({
 }));
 const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
-const TABS = ["step", "charts", "features", "panels"] as const;
+const MediaPanel = lazy(() => import("@/features/media/MediaPanel"));
+
+const TABS = ["step", "charts", "media", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
 
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
@@ -39,7 +47,7 @@ export function LivePage() {
 
 function LiveRun() {
   const [tab, setTab] = useUrlChoice("tab", TABS);
-  const keys = useRunState((state) => state.step_data_keys.length);
+  const keys = usePanelKeys().length;
   const charts = pairNames(useScalarNames()).length;
   const stale = useStaleText();
   const [pointedOut, setPointedOut] = useState(NONE);
@@ -54,6 +62,7 @@ function LiveRun() {
         tabs={[
           { value: "step", label: "Step" },
           { value: "charts", label: "Charts", count: charts },
+          { value: "media", label: "Media" },
           { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}
@@ -83,6 +92,13 @@ function LiveRun() {
           </PanelSlot>
         </PanelArea>
       )}
+      {tab === "media" && (
+        <PanelArea tab="media">
+          <PanelSlot title="Media">
+            <MediaOfRun stale={stale} />
+          </PanelSlot>
+        </PanelArea>
+      )}
       {tab === "panels" && (
         <PanelArea tab="panels">
           <Suspense fallback={null}>
@@ -92,6 +108,12 @@ function LiveRun() {
       )}
     </>
   );
+}
+
+function MediaOfRun({ stale }: { stale: string | null }) {
+  const runId = useRunId() ?? "";
+  const live = useRunRow(runId)?.live ?? true;
+  return <MediaPanel runId={runId} live={live} stale={stale} />;
 }
 
 interface StepTabProps {
@@ -120,6 +142,9 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   const focusPoint = useCallback((point: Focus["point"]) => {
     focus.current = { ...focus.current, point };
   }, []);
+  const culprits = useCulprits();
+  const noCommands = useNoCommandsReason();
+  const isDiagnosed = useRunState((state) => diagnosedStep(state) !== null) ?? false;
   const loss = (
     <PanelSlot title="Loss">
       <LossPanel
@@ -135,7 +160,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
         <div
-          className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
+          className={`${COLUMN} ${isDiagnosed ? "grid-rows-[minmax(0,1fr)_190px] max-[1199px]:grid-rows-[436px_190px]" : "grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]"}`}
         >
           <LivePanelSlot title="Batch">
             <BatchPanel
@@ -143,28 +168,60 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
               onFocusSample={focusSample}
               onBreak={(id) => void breakOn(id)}
               onInfluence={onPanels}
+              culprits={culprits}
+              detail={(sample, onOpen) =>
+                culprits.includes(sample.batchIndex) && (
+                  <Suspense fallback={null}>
+                    <SampleCause
+                      {...{ sample, onOpen }}
+                      onBreak={(id) => void breakOn(id)}
+                      breakReason={noCommands}
+                    />
+                  </Suspense>
+                )
+              }
               stale={stale}
             />
           </LivePanelSlot>
-          <div
-            className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
-          >
-            <PanelSlot title="Breakpoints">
-              <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
+          {isDiagnosed ? (
+            <PanelSlot title="What changed">
+              <StopPanels propose={() => proposalFrom(focus.current)} stale={stale} />
             </PanelSlot>
-            <PanelSlot title="Commands">
-              <CommandsPanel stale={stale} />
-            </PanelSlot>
-          </div>
+          ) : (
+            <div
+              className={`${COLUMN} grid-cols-[minmax(0,5fr)_minmax(0,6fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
+            >
+              <PanelSlot title="Breakpoints">
+                <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
+              </PanelSlot>
+              <PanelSlot title="Commands">
+                <CommandsPanel stale={stale} />
+              </PanelSlot>
+            </div>
+          )}
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
           <LivePanelSlot title="Step data">
-            <StepDataPanel stale={stale} />
+            {isDiagnosed ? (
+              <StopLayers stale={stale} onPanels={onPanels} />
+            ) : (
+              <StepDataPanel stale={stale} onPanels={onPanels} />
+            )}
           </LivePanelSlot>
         </div>
       </div>
     </PanelArea>
+  );
+}
+
+const NOBODY: readonly number[] = [];
+
+/** Positions of the samples that the stop came from. */
+function useCulprits(): readonly number[] {
+  return (
+    useRunState((state) => (diagnosedStep(state) === null ? undefined : state.breakpoint?.positions)) ??
+    NOBODY
   );
 }
 

@@ -24,15 +24,17 @@ import { useNow } from "../useNow";
 const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
 const EventsPanel = lazy(() => import("@/features/runDetail/EventsPanel"));
 const FilesPanel = lazy(() => import("@/features/runDetail/FilesPanel"));
+const MediaPanel = lazy(() => import("@/features/media/MediaPanel"));
 const FiguresPanel = lazy(() => import("@/features/runDetail/FiguresPanel"));
 const ConsolePanel = lazy(() => import("@/features/runDetail/ConsolePanel"));
 const TimelinesPanel = lazy(() => import("@/features/runDetail/TimelinesPanel"));
 
-const TABS = ["overview", "events", "figures", "files", "console", "timelines"] as const;
+const TABS = ["overview", "events", "media", "figures", "files", "console", "timelines"] as const;
 type Tab = (typeof TABS)[number];
 const NAMES: Record<Tab, string> = {
   overview: "Overview",
   events: "Events",
+  media: "Media",
   figures: "Figures",
   files: "Files",
   console: "Console",
@@ -232,6 +234,8 @@ function OneView({ tab, run }: { tab: Exclude<Tab, "overview">; run: RunRow }): 
   switch (tab) {
     case "events":
       return <EventsPanel key={run.id} runId={run.id} version={version} />;
+    case "media":
+      return <MediaPanel runId={run.id} live={run.live} />;
     case "figures":
       return <FiguresPanel runId={run.id} live={run.live} />;
     case "files":

@@ -1,4 +1,4 @@
-/** The line chart of every panel: cursor by pointer or keys, zoom by drag, wheel or keys, export as PNG. */
+/** The line chart of every panel: cursor by pointer or keys, zoom by drag, wheel or keys, moved by Shift and a drag, export as PNG. */
 import {
   type KeyboardEvent,
   type PointerEvent,
@@ -16,7 +16,7 @@ import type { CursorSync } from "./cursorSync";
 import { keyResult } from "./keys";
 import { type Frame, LinePlot } from "./LinePlot";
 import { extentOf, type Pointed, type Range } from "./lines";
-import { clampRange, zoomRange } from "./range";
+import { clampRange, panRange, zoomRange } from "./range";
 
 type Given = "lines" | "range" | "theme";
 
@@ -59,6 +59,14 @@ const stepText = (value: number) => (Number.isInteger(value) ? formatCount(value
 /** A drag shorter than this is a click. */
 const CLICK_PX = 4;
 
+interface Drag {
+  /** Where it began and where it is, in pixels. */
+  from: number;
+  to: number;
+  /** The range when it began, for one that moves the range in place of selecting a part of it. */
+  moves: Range | null;
+}
+
 export default function LineChart(props: LineChartProps) {
   const { lines, range, label, theme, version, cursor, onCursor, sync } = props;
   const { logY = false, marks, thresholds = NONE, gapMarks = true, limits = null, narrowest } = props;
@@ -67,7 +75,7 @@ export default function LineChart(props: LineChartProps) {
   const [host, size] = useSize<HTMLDivElement>();
   const overlay = useRef<HTMLCanvasElement>(null);
   const plot = useRef<LinePlot | null>(null);
-  const drag = useRef<{ from: number; to: number } | null>(null);
+  const drag = useRef<Drag | null>(null);
   const latest = useRef({ props, bounds, byLine });
   latest.current = { props, bounds, byLine };
   const [margins, setMargins] = useState({ left: 0, right: 0 });
@@ -121,7 +129,7 @@ export default function LineChart(props: LineChartProps) {
   const drawPointer = useCallback(() => {
     const held = drag.current;
     const { cursor: own, cursorText } = latest.current.props;
-    const isDrag = held !== null && Math.abs(held.to - held.from) >= CLICK_PX;
+    const isDrag = held !== null && held.moves === null && Math.abs(held.to - held.from) >= CLICK_PX;
     plot.current?.point({
       cursor: own,
       text: own === null ? undefined : cursorText?.(own.x),
@@ -149,9 +157,16 @@ export default function LineChart(props: LineChartProps) {
     const box = host.current?.getBoundingClientRect();
     return [event.clientX - (box?.left ?? 0), event.clientY - (box?.top ?? 0)];
   };
+  /** The point that was taken hold of stays under the pointer. */
+  const moveRange = ({ from: start, to: end, moves }: Drag) => {
+    const width = plot.current?.area?.width ?? 0;
+    if (moves === null || bounds === null || width <= 0) return;
+    props.onRange?.(panRange(moves, (start - end) / width, bounds, narrowest));
+  };
   const onPointerMove = (event: PointerEvent) => {
     const [left, top] = offset(event);
     if (drag.current !== null) drag.current.to = left;
+    if (drag.current?.moves) return moveRange(drag.current);
     const next = plot.current?.pointedAt(left, top, byLine) ?? null;
     if (next?.id !== cursor?.id || next?.index !== cursor?.index) move(next);
     else if (drag.current !== null) drawPointer();
@@ -159,13 +174,14 @@ export default function LineChart(props: LineChartProps) {
   const onPointerDown = (event: PointerEvent<HTMLElement>) => {
     const [left] = offset(event);
     if (event.button !== 0 || (plot.current?.xAt(left) ?? null) === null) return;
-    drag.current = { from: left, to: left };
+    drag.current = { from: left, to: left, moves: event.shiftKey && bounds !== null ? range : null };
     if (bounds !== null) event.currentTarget.setPointerCapture(event.pointerId);
   };
   const onPointerUp = (event: PointerEvent) => {
     const held = drag.current;
     drag.current = null;
     if (held === null) return;
+    if (held.moves !== null) return;
     const [left, top] = offset(event);
     if (bounds !== null && Math.abs(left - held.from) >= CLICK_PX) {
       const ends = [held.from, left].map((at) => plot.current?.xAt(at, Number.POSITIVE_INFINITY) ?? 0);
@@ -190,7 +206,14 @@ export default function LineChart(props: LineChartProps) {
     const onWheel = (event: WheelEvent) => {
       const { props: now, bounds: all } = latest.current;
       const x = plot.current?.xAt(event.clientX - (element?.getBoundingClientRect().left ?? 0)) ?? null;
-      if (all === null || x === null || now.wheelScrolls) return;
+      if (all === null || x === null) return;
+      const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
+      if (Math.abs(sideways) >= Math.abs(event.deltaY) && sideways !== 0) {
+        event.preventDefault();
+        const width = plot.current?.area?.width ?? 1;
+        return now.onRange?.(panRange(now.range, sideways / Math.max(width, 1), all, now.narrowest));
+      }
+      if (now.wheelScrolls) return;
       event.preventDefault();
       now.onRange?.(zoomRange(now.range, x, 1.2 ** Math.sign(event.deltaY), all, now.narrowest));
     };
@@ -199,7 +222,9 @@ export default function LineChart(props: LineChartProps) {
   }, [host]);
 
   const keys =
-    bounds === null ? "Arrows move the cursor." : "Arrows move the cursor, plus and minus zoom, 0 shows all.";
+    bounds === null
+      ? "Arrows move the cursor."
+      : "Arrows move the cursor, plus and minus zoom, Page Up and Page Down move, 0 shows all.";
   const everything = extentOf(lines);
   return (
     <>

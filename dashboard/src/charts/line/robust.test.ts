@@ -90,6 +90,17 @@ describe("robustLimits", () => {
     }
   });
 
+  it("takes its range from no line of a few points, which is the narrowest of all", () => {
+    const falling = line(noise(200, 7).map((one, index) => 5 * 0.97 ** index + 0.01 * one));
+    const [point, wild] = [line([1.3]), line([900])];
+    expect(robustLimits([point, falling], false)).toBeNull();
+    const [low, high] = robustLimits([wild, point, falling], false) ?? [0, 0];
+    expect(low).toBeLessThan(0.1);
+    expect(high).toBeGreaterThan(1.3);
+    expect(high).toBeLessThan(10);
+    expect(robustLimits([point, line([1.4])], false)).toBeNull();
+  });
+
   it("shows lines whole that differ by as much as can be read", () => {
     const wider = line(noise(200, 6).map((one) => 5 * one));
     expect(robustLimits([healthy(1), wider, line(new Array(200).fill(1))], false)).toBeNull();

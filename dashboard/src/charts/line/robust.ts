@@ -12,6 +12,9 @@ const REACH = 3;
 const LEAST_WIDTH = 0.25;
 /** A line joins the range of the narrower ones if that does not grow by more than this. */
 const MOST_GROWTH = 10;
+/** A line with fewer values, or with less than this share of those of the longest, sets no range: a single point is the narrowest of all. */
+const FEWEST_OF_A_LINE = 3;
+const LEAST_SHARE = 0.1;
 
 /**
  * The values that are usual for a metric; null where all are.
@@ -48,13 +51,19 @@ export function isWithin(value: number, limits: Range | null | undefined): boole
 /**
  * The limits that show the usual values of all lines; null where everything lies within.
  *
- * Lines are taken from the narrowest up. Half of them always count; a wider one only if the others stay readable.
+ * Lines are taken from the narrowest up. Half of them always count; a wider one only if the others stay readable. Lines
+ * of a few points come last, whatever their width.
  */
 export function robustLimits(lines: readonly Line[], logY: boolean): Range | null {
   const extents = lines.flatMap((line) => usualExtent(line, logY) ?? []);
   if (extents.length === 0) return null;
-  extents.sort((a, b) => widthOf(a.usual, logY) - widthOf(b.usual, logY));
-  const always = Math.ceil(extents.length / 2);
+  const longest = Math.max(...extents.map(({ count }) => count));
+  const isShort = ({ count }: Extent) => count < FEWEST_OF_A_LINE || count < LEAST_SHARE * longest;
+  extents.sort(
+    (a, b) => Number(isShort(a)) - Number(isShort(b)) || widthOf(a.usual, logY) - widthOf(b.usual, logY),
+  );
+  const setting = extents.filter((extent) => !isShort(extent)).length || extents.length;
+  const always = Math.ceil(setting / 2);
   let limits = extents
     .slice(0, always)
     .map(({ usual }) => usual)
@@ -68,20 +77,30 @@ export function robustLimits(lines: readonly Line[], logY: boolean): Range | nul
   return isWhole ? null : limits;
 }
 
-/** Range of all values of a line and of those within its own fence; null where there is none. */
-function usualExtent(line: Line, logY: boolean): { all: Range; usual: Range } | null {
+interface Extent {
+  /** Range of all values of a line, and of those within its own fence. */
+  all: Range;
+  usual: Range;
+  /** How many values there are. */
+  count: number;
+}
+
+/** Null where a line has no value that can be drawn. */
+function usualExtent(line: Line, logY: boolean): Extent | null {
   const values = measured(line);
   const fence = fenceOf(values, logY);
   let all: Range | null = null;
   let usual: Range | null = null;
+  let count = 0;
   for (let index = 0; index < line.x.length; index += 1) {
     const value = values[index] as number;
     if (!isDrawable(value, logY)) continue;
+    count += 1;
     if (all === null || !isWithin(value, all)) all = union(all ?? [value, value], [value, value]);
     if (isWithin(value, fence) && (usual === null || !isWithin(value, usual)))
       usual = union(usual ?? [value, value], [value, value]);
   }
-  return all === null ? null : { all, usual: usual ?? all };
+  return all === null ? null : { all, usual: usual ?? all, count };
 }
 
 const union = (a: Range, b: Range): Range => [Math.min(a[0], b[0]), Math.max(a[1], b[1])];

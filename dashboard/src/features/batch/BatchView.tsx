@@ -11,7 +11,15 @@ import { MaskTools, useMaskChoice } from "@/samples/MaskTools";
 import { SampleLine } from "@/samples/SampleLine";
 import { isDrawn, SampleList } from "@/samples/SampleList";
 import { sampleColumns } from "@/samples/sampleColumns";
-import { MAX_SHOWN, type Order, type Sample, sampleAt, samplesOf, shownOrder } from "@/samples/samples";
+import {
+  type DescribeSample,
+  MAX_SHOWN,
+  type Order,
+  type Sample,
+  sampleAt,
+  samplesOf,
+  shownOrder,
+} from "@/samples/samples";
 import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
@@ -38,6 +46,9 @@ export interface BatchViewProps {
   onFocusSample: (sampleId: number | null) => void;
   /** Ids to ring, for example the evidence of a breakpoint. */
   pointedOut: ReadonlySet<number>;
+  /** Positions of the samples that stopped the run. */
+  culprits: readonly number[];
+  detail: DescribeSample;
   onBreak: (sampleId: number) => void;
   breakReason: string | null;
   /** Asks which samples moved which; null where the run cannot tell. */
@@ -62,6 +73,7 @@ export default function BatchView(props: BatchViewProps) {
     onCursor,
     onFocusSample,
     pointedOut,
+    culprits,
     stale,
     running,
     theme,
@@ -81,7 +93,12 @@ export default function BatchView(props: BatchViewProps) {
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
   const counted = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
-  const fact = batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted;
+  const hasGaps = sheet?.hasGaps ?? false;
+  const broken =
+    hasGaps && culprits.length > 0
+      ? `${formatCount(culprits.length)} of ${formatCount(batch.count)} not finite`
+      : null;
+  const fact = broken ?? (batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted);
   const open = () => setOpened(focused);
   // Rows are loaded in steps of twice as many, as far as one answer goes.
   const { onRange } = props;
@@ -116,6 +133,12 @@ export default function BatchView(props: BatchViewProps) {
   ];
   const tools = (
     <>
+      {hasGaps && (
+        <span className="flex items-center gap-1.5 text-label text-t3">
+          <span className="size-2 rounded-mark bg-nan" />
+          NaN
+        </span>
+      )}
       {look === "texts" && <RightAndWrong samples={samples.all} />}
       {/* Rows say each loss in figures. */}
       {samples.lossRange && drawn && (
@@ -142,7 +165,7 @@ export default function BatchView(props: BatchViewProps) {
       {!samples.lossRange && batch.loss_note && <LossNote text={batch.loss_note} />}
       <SampleList
         {...{ batch, sheet, mask, asTable, samples, batchIndices, order, onOrder, cursor, onCursor }}
-        {...{ onRange, onEnd, running, theme, pointedOut }}
+        {...{ onRange, onEnd, running, theme, pointedOut, culprits }}
         step={batch.step}
         factor={samples.lossRange?.scale.factor ?? 1}
         onOpen={open}
@@ -163,13 +186,15 @@ export default function BatchView(props: BatchViewProps) {
           <FocusedText step={batch.step} sample={focused} text={textOf(batch, focused)} running={running} />
         </Suspense>
       )}
-      <SampleLine
-        sample={focused}
-        count={samples.all.length}
-        onOpen={open}
-        onBreak={props.onBreak}
-        breakReason={props.breakReason}
-      />
+      {(focused !== null && props.detail(focused, open)) || (
+        <SampleLine
+          sample={focused}
+          count={samples.all.length}
+          onOpen={open}
+          onBreak={props.onBreak}
+          breakReason={props.breakReason}
+        />
+      )}
       {opened !== null && (
         <Suspense fallback={null}>
           <SampleDialog

@@ -81,7 +81,8 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
   return (
     <li
       aria-current={tinted || undefined}
-      className={`group relative flex items-center gap-2 px-3 ${rowClass({ tinted })} ${tinted ? "font-medium" : ""}`}
+      // A condition in words may need several lines; it is never cut while there is room below.
+      className={`group relative flex items-center gap-2 px-3 py-1 ${rowClass({ tinted })} h-auto! min-h-6 ${tinted ? "font-medium" : ""}`}
     >
       <Switch
         label={`Breakpoint ${id}: ${words}`}
@@ -91,7 +92,10 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
       />
       <span className={`font-normal ${tinted ? "" : "text-t3"}`}>{id}</span>
       <Tooltip text={costs_sync ? `${words}. Costs one GPU sync per step.` : null} side="top">
-        <span title={costs_sync ? undefined : words} className={`min-w-0 flex-1 truncate ${quiet}`}>
+        <span
+          title={costs_sync ? undefined : words}
+          className={`line-clamp-3 min-w-0 flex-1 wrap-anywhere ${quiet}`}
+        >
           {words}
         </span>
       </Tooltip>

@@ -82,15 +82,15 @@ function CommandRow({ command }: { command: CommandOut }) {
   return (
     <div className="flex h-6 items-center gap-3 px-3 hover:bg-s2">
       <span className="text-t3">{formatTime(command.submitted_at)}</span>
-      <span className="flex min-w-0 flex-1 items-baseline gap-2 overflow-hidden">
-        <span className="min-w-0 truncate font-mono" title={text}>
+      <span className="flex min-w-16 flex-1 items-baseline gap-2 overflow-hidden">
+        <span className="truncate font-mono" title={text}>
           {text}
         </span>
-        <span className="min-w-8 truncate text-t3">{whoText(command)}</span>
+        <span className="shrink-99 truncate text-t3">{whoText(command)}</span>
       </span>
       <Tooltip text={command.reason} side="top">
         <span
-          className={`max-w-[55%] shrink-0 truncate @max-[360px]:max-w-[36%] ${ended.tone === "bad" ? "font-medium text-bad" : "text-t3"}`}
+          className={`max-w-[55%] shrink truncate @max-[360px]:max-w-[40%] ${ended.tone === "bad" ? "font-medium text-bad" : "text-t3"}`}
         >
           {ended.text}
         </span>

@@ -2,28 +2,30 @@
 import { useMemo, useState } from "react";
 import { useUrlState } from "@/lib/urlState";
 import { useRunState } from "@/live/hooks";
-import { IconButton, LivePanelSlot } from "@/ui";
+import { IconButton, LivePanelSlot, Panel } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
+import { usePanelKeys, useStepKeys } from "./panelKeys";
 import { LargePanel } from "./StepDataPanel";
-import { useStepKeys } from "./useStepEntry";
 
 interface PanelsGridProps {
   stale: string | null;
 }
 
 export default function PanelsGrid({ stale }: PanelsGridProps) {
-  const keys = useStepKeys();
+  const all = useStepKeys();
+  const keys = usePanelKeys();
   const [large, setLarge] = useUrlState("panel", "");
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
   const ordered = useMemo(() => {
     const known = new Set(hinted.split("\n"));
     return [...keys.filter((key) => known.has(key)), ...keys.filter((key) => !known.has(key))];
   }, [keys, hinted]);
-  if (!keys.length) return <NothingCaptured />;
-  if (keys.includes(large))
+  if (!all.length) return <NothingCaptured />;
+  if (all.includes(large))
     return <LargePanel stepKey={large} onKey={setLarge} onBack={() => setLarge("")} stale={stale} />;
+  if (!keys.length) return <NothingFurther />;
   return (
     <div
       className={`grid grid-cols-2 gap-2 min-[1800px]:grid-cols-3 max-[1199px]:auto-rows-[320px] max-[1199px]:grid-cols-1 ${ordered.length <= 4 ? "h-full auto-rows-[minmax(0,1fr)]" : "auto-rows-[280px]"}`}
@@ -34,6 +36,26 @@ export default function PanelsGrid({ stale }: PanelsGridProps) {
         </LivePanelSlot>
       ))}
     </div>
+  );
+}
+
+/** The one table there is stands on the Step tab. */
+function NothingFurther() {
+  return (
+    <Panel
+      title="Panels"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "No further panels",
+        text: (
+          <>
+            The layers are on the Step tab. What hooks push appears here:{" "}
+            <code className="font-mono">run.show(midstep.hooks.DeadUnits())</code>.
+          </>
+        ),
+      }}
+    />
   );
 }
 

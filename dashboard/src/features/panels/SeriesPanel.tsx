@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "react";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { LineChart } from "@/charts/line";
-import { cursorText, extentOf, type Line, linesLabel, type Pointed } from "@/charts/line/lines";
+import { cursorText, extentOf, type Line, linesLabel, type Pointed, type Range } from "@/charts/line/lines";
 import { formatCount, plural } from "@/lib/format";
 import { type Hinted, seriesOf } from "./hint";
 import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
@@ -18,7 +18,9 @@ export function SeriesPanel(props: SeriesPanelProps) {
   const [cursor, setCursor] = useState<Pointed | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the colours are
   const lines = useMemo(() => linesOf(entry, runId), [entry, runId, theme]);
-  const range = extentOf(lines) ?? [0, 1];
+  const bounds = extentOf(lines) ?? [0, 1];
+  const [zoom, setZoom] = useState<Range | null>(null);
+  const range = zoom ?? bounds;
   const grows = seriesOf(entry).kind === "numbers";
   const fact =
     cursor === null
@@ -35,6 +37,8 @@ export function SeriesPanel(props: SeriesPanelProps) {
           label={linesLabel(`${entry.panel.title ?? entry.key}.`, lines, range)}
           lines={lines}
           range={range}
+          bounds={bounds}
+          onRange={setZoom}
           logY={entry.panel.log_y}
           cursor={cursor}
           onCursor={setCursor}

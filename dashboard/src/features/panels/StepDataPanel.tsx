@@ -7,18 +7,22 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryMenu } from "./EntryMenu";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
-import { useChosenKey, useKeyList, useStepKeys } from "./useStepEntry";
+import { useStepKeys } from "./panelKeys";
+import { useChosenKey, useKeyList } from "./useStepEntry";
 
 interface StepDataPanelProps {
+  /** Shows the Panels tab, where an entry can be large. */
+  onPanels: () => void;
   stale: string | null;
 }
 
-export function StepDataPanel({ stale }: StepDataPanelProps) {
+export function StepDataPanel({ stale, onPanels }: StepDataPanelProps) {
   const keys = useStepKeys();
   const [chosen, setChosen] = useUrlState("key", "");
   const [shown, setShown] = useState<StepDataOut | null>(null);
   const [filter, setFilter] = useUrlState("filter", "");
   const [order, setOrder] = useUrlState("order", "");
+  const [, setLarge] = useUrlState("panel", "");
   const key = useChosenKey(keys, chosen, shown);
   if (key === null) return <NothingCaptured />;
   const menu = keys.length > 1 && (
@@ -37,6 +41,16 @@ export function StepDataPanel({ stale }: StepDataPanelProps) {
       sort={readSort(order)}
       onSort={(sort: Sort) => setOrder(sortText(sort))}
       onEntry={setShown}
+      corner={
+        <IconButton
+          icon="expand"
+          label={`Maximize ${key}`}
+          onClick={() => {
+            onPanels();
+            setLarge(key);
+          }}
+        />
+      }
     />
   );
 }

@@ -1,5 +1,5 @@
 /** Fetches step data: at once while the run is paused, at most once a second while it trains. */
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
@@ -7,11 +7,7 @@ import { type Capture, useCapture, useSubscription } from "@/live/captures";
 import { useRunState } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { looksLikeTable } from "./dataShape";
-
-export function useStepKeys(): string[] {
-  const joined = useRunState((state) => state.step_data_keys.join("\n")) ?? "";
-  return useMemo(() => (joined === "" ? [] : joined.split("\n")), [joined]);
-}
+import { firstTable } from "./panelKeys";
 
 const ALL_KEYS = { kind: "step_data" } as const;
 
@@ -83,9 +79,4 @@ export function useChosenKey(
   if (keys.includes(chosen)) return chosen;
   // Each key is looked at once, in turn, until one makes a table.
   return table ?? keys.find((key) => known.get(key) ?? true) ?? keys[0] ?? null;
-}
-
-/** The first key that a hook pushed as a table. */
-function firstTable(keys: readonly string[], panels: StateOut["step_data_panels"]): string | null {
-  return keys.find((key) => panels[key] === "table") ?? null;
 }

@@ -93,7 +93,7 @@ function useEvents(runId: string, version: string) {
 
 function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine }) {
   return (
-    <div className="grid h-6 grid-cols-[64px_72px_132px_minmax(0,1fr)_72px] items-center gap-x-3 px-3 hover:bg-s2">
+    <div className="grid h-6 grid-cols-[64px_64px_144px_minmax(0,1fr)_72px] items-center gap-x-3 px-3 hover:bg-s2">
       <span className="text-t3">{at === null ? NONE : formatTime(at)}</span>
       <span className="text-right">{step === null ? "" : formatCount(step)}</span>
       <span className={`truncate font-medium ${TONES[tone]}`}>{title}</span>

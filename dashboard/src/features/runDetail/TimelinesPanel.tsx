@@ -89,7 +89,7 @@ function Lanes({ timelines, step, total }: LanesProps) {
         className="block"
       >
         {lanes.map((lane, index) => (
-          <LaneMarks key={lane.timeline} lane={lane} index={index} x={x} y={y} lanes={lanes} />
+          <LaneMarks key={lane.timeline} {...{ lane, last, index, x, y, lanes }} />
         ))}
         <text x={x(0)} y={TOP + lanes.length * LANE + 16} textAnchor="middle" className="fill-t3 text-label">
           0
@@ -105,15 +105,37 @@ function Lanes({ timelines, step, total }: LanesProps) {
 const laneText = ({ name, from, to, why }: Lane) =>
   `${name} from step ${formatCount(from)} to ${formatCount(to)}${why ? `, ${why}` : ""}`;
 
+const LETTER = 5.7;
+
+/** Right of where the lane begins, or left of it where there is more room; cut only at the edge of the panel. */
+function LaneText({ lane, x, y, right }: { lane: Lane; x: number; y: number; right: number }) {
+  const words = `${lane.words}${lane.at === null ? "" : `, ${formatTime(lane.at)}`}`;
+  const isRight = words.length * LETTER <= right - x || right - x >= x - LEFT;
+  const letters = Math.floor((isRight ? right + RIGHT - x : x - LEFT) / LETTER);
+  return (
+    <text
+      x={isRight ? x : x - 24}
+      y={y}
+      className="fill-t2 text-label"
+      textAnchor={isRight ? "start" : "end"}
+    >
+      <title>{words}</title>
+      {words.length > letters ? `${words.slice(0, Math.max(letters - 1, 0))}…` : words}
+    </text>
+  );
+}
+
 interface LaneMarksProps {
   lane: Lane;
+  /** Last step of the axis. */
+  last: number;
   index: number;
   lanes: readonly Lane[];
   x: (step: number) => number;
   y: (lane: number) => number;
 }
 
-function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
+function LaneMarks({ lane, last, index, lanes, x, y }: LaneMarksProps) {
   const current = index === lanes.length - 1;
   const colour = current ? seriesColour(0) : "var(--line2)";
   const [from, to, height] = [x(lane.from), x(lane.to), y(index)];
@@ -141,15 +163,7 @@ function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
         stroke={colour}
         strokeWidth={2}
       />
-      <text
-        x={from + (index > 0 ? 18 : 0)}
-        y={height - 8}
-        className="fill-t2 text-label"
-        textAnchor={from > x(0) + 600 ? "end" : "start"}
-      >
-        {lane.words}
-        {lane.at === null ? "" : `, ${formatTime(lane.at)}`}
-      </text>
+      <LaneText lane={lane} x={from + (index > 0 ? 18 : 0)} y={height - 8} right={x(last)} />
     </g>
   );
 }

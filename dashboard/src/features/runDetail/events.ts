@@ -1,6 +1,7 @@
 /** Records of the facts in words. */
 import type { EventRecord } from "@/api/runs";
 import { formatBytes, formatCount, formatDuration, formatValue } from "@/lib/format";
+import { callerText, interventionSaid, join, measured, number, text, valueText, words } from "./eventWords";
 
 export interface EventLine {
   seq: number;
@@ -24,9 +25,6 @@ const TITLES: Record<string, string> = {
   on_exception: "Exception",
 };
 
-const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
-const text = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
-
 /** What is in every record, or told elsewhere on the line. */
 const TOLD = new Set([
   ...["schema_version", "seq", "attempt", "rank", "wall", "mono", "moment", "run_id", "timeline", "crc"],
@@ -34,21 +32,26 @@ const TOLD = new Set([
 ]);
 
 export function eventLine(record: EventRecord): EventLine {
+  const said = record.moment === "on_intervention" ? interventionSaid(record) : null;
   return {
     seq: record.seq,
     at: number(record.wall),
     step: number(record.step),
-    title: titleOf(record),
-    text:
-      record.kind === "repeated_steps" ? String(record.text) : (TEXTS[record.moment] ?? detailText)(record),
-    who: text(record.who),
+    title: said?.title ?? titleOf(record),
+    text: said?.text ?? (TEXTS[record.moment] ?? detailText)(record),
+    who: callerText(record.who),
     tone: isBad(record) ? "bad" : isIntervention(record) ? "intervention" : "plain",
   };
 }
 
-/** An error, also of a plot family, or repeated steps that came out differently. */
-const isBad = ({ moment, kind, exact }: EventRecord) =>
-  moment === "on_exception" || kind === "figure_failed" || (kind === "repeated_steps" && exact === false);
+const BAD_KINDS = new Set<unknown>(["checkpoints_off", "damaged_record", "figure_failed", "hook_off"]);
+
+/** An error, a command that failed, or repeated steps that came out differently. */
+const isBad = ({ moment, kind, exact, status }: EventRecord) =>
+  moment === "on_exception" ||
+  BAD_KINDS.has(kind) ||
+  status === "failed" ||
+  (kind === "repeated_steps" && exact === false);
 
 /** What the loop does by itself, such as saving a checkpoint, is no intervention of anybody. */
 const isIntervention = ({ moment, who }: EventRecord) => moment === "on_intervention" && who !== "system";
@@ -57,8 +60,8 @@ const isIntervention = ({ moment, who }: EventRecord) => moment === "on_interven
 function titleOf({ moment, command, kind }: EventRecord): string {
   const known = TITLES[moment];
   if (known !== undefined) return known;
-  const words = (text(command) ?? text(kind) ?? moment.replace(/^on_/, "")).replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const name = words(text(command) ?? text(kind) ?? moment.replace(/^on_/, ""));
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 const TEXTS: Record<string, (record: EventRecord) => string> = {
@@ -71,9 +74,9 @@ const TEXTS: Record<string, (record: EventRecord) => string> = {
   on_epoch_end: (record) => lossesText(record),
   on_validation_end: (record) => lossesText(record),
   on_test_end: (record) => lossesText(record),
-  on_train_end: ({ state, outcome, reason, total_time_s }) =>
+  on_train_end: ({ status, state, outcome, reason, total_time_s }) =>
     join([
-      text(state) ?? text(outcome),
+      text(status) ?? text(state) ?? text(outcome),
       text(reason),
       number(total_time_s) === null ? null : formatDuration(number(total_time_s)),
     ]),
@@ -83,19 +86,19 @@ const TEXTS: Record<string, (record: EventRecord) => string> = {
 };
 
 function lossesText({ epoch, train_loss, val_loss, test_loss, epoch_time_s, metrics }: EventRecord): string {
-  const measured = typeof metrics === "object" && metrics !== null ? Object.entries(metrics) : [];
+  const others = typeof metrics === "object" && metrics !== null ? Object.entries(metrics) : [];
   return join([
     number(epoch) === null ? null : `epoch ${formatCount(Number(epoch) + 1)}`,
     named("train", train_loss),
     named("validation", val_loss),
     named("test", test_loss),
-    ...measured.slice(0, 4).map(([name, value]) => named(name, value)),
+    ...others.slice(0, 4).map(([name, value]) => named(name, value)),
     number(epoch_time_s) === null ? null : formatDuration(number(epoch_time_s)),
   ]);
 }
 
 function named(name: string, value: unknown): string | null {
-  return number(value) === null ? null : `${name} ${formatValue(number(value))}`;
+  return measured(value) === null ? null : `${name} ${formatValue(measured(value))}`;
 }
 
 /** Whatever else a record says, short. */
@@ -107,18 +110,13 @@ function detailText(record: EventRecord): string {
       : null;
   const others = Object.entries(record).flatMap(([key, value]) => {
     if (TOLD.has(key) || value === null || value === undefined || value === "" || value === false) return [];
-    const name = key.replace(/_s$/, "").replaceAll("_", " ");
-    return [value === true ? name : `${name} ${plain(key, value)}`];
+    return [value === true ? words(key) : `${words(key)} ${plain(key, value)}`];
   });
   return join([late, ...others]);
 }
 
 function plain(key: string, value: unknown): string {
-  if (typeof value === "number") {
-    if (key === "bytes") return formatBytes(value);
-    return key.endsWith("_s") ? formatDuration(value) : String(Number(value.toPrecision(6)));
-  }
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (typeof value !== "number") return valueText(value);
+  if (key === "bytes") return formatBytes(value);
+  return key.endsWith("_s") ? formatDuration(value) : valueText(value);
 }
-
-const join = (parts: readonly (string | null)[]): string => parts.filter((part) => part !== null).join(" · ");

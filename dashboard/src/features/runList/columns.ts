@@ -35,14 +35,49 @@ export function allKeys(
   return [...keys];
 }
 
+/** Whether at least half of the runs have a value here. */
+function isCommon(runs: readonly RunRow[], part: "config" | "summary", key: string): boolean {
+  const having = runs.filter((run) => run[part][key] !== undefined && run[part][key] !== null).length;
+  return having > 0 && 2 * having >= runs.length;
+}
+
+/** From so many runs on, a setting in which one of them differs from all others says nothing of the others. */
+const MANY_RUNS = 4;
+
+/**
+ * Settings that tell the runs apart: most runs have them, they differ in more than one odd run, and they are no name.
+ *
+ * Plain values come before lists.
+ */
+export function tellingSettings(runs: readonly RunRow[], keys: readonly string[]): string[] {
+  const telling = keys.filter((key) => {
+    if (!isCommon(runs, "config", key)) return false;
+    const values = runs
+      .map((run) => run.config[key])
+      .filter((value) => value !== undefined && value !== null);
+    const counts = new Map<unknown, number>();
+    for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+    if (counts.size < 2) return false;
+    if (values.length > 2 && counts.size === values.length && values.every(isText)) return false;
+    const others = values.length - Math.max(...counts.values());
+    return others > 1 || runs.length < MANY_RUNS;
+  });
+  const isList = (key: string) => runs.some((run) => String(run.config[key] ?? "").startsWith("["));
+  return [...telling.filter((key) => !isList(key)), ...telling.filter(isList)];
+}
+
+const isText = (value: unknown) => typeof value === "string";
+
 /** The columns to begin with: a few settings that differ, how far, the main measure, how fast. */
 export function usualColumns(
   runs: readonly RunRow[],
   config: readonly string[],
-  summary: readonly string[],
+  all: readonly string[],
 ): string[] {
   const tags = runs.some((run) => run.tags.length > 0) ? ["tags"] : [];
-  const settings = differing(runs, config).slice(0, ROOM - tags.length);
+  const settings = tellingSettings(runs, config).slice(0, ROOM - tags.length);
+  const common = all.filter((name) => isCommon(runs, "summary", name));
+  const summary = common.length > 0 ? common : all;
   const first = FIRST_METRICS.find((name) => summary.includes(name)) ?? summary[0];
   const speed = summary.filter((name) => name === "steps_per_s");
   const others = summary.filter((name) => name !== first && name !== "steps_per_s");

@@ -186,6 +186,21 @@ describe("columns", () => {
     expect(config).toEqual(["config.lr", "config.loop", "config.k"]);
   });
 
+  it("are not hijacked by one odd run", () => {
+    const usual = [1, 2, 3, 4].map((seed) =>
+      row(`usual ${seed}`, {
+        config: { run_name: `run ${seed}`, lr: seed < 3 ? 0.1 : 0.2, betas: "[0.9]", k: 8, seed: 0 },
+        summary: { loss: 1, steps_per_s: 9 },
+      }),
+    );
+    const odd = row("odd", {
+      config: { run_name: "odd", lr: 0.1, project: "p", allow: "[]", k: 9, betas: "[0.5]", seed: 0 },
+      summary: { best_val_loss: 1, val_loss: 1, steps_per_s: 1 },
+    });
+    const { shown } = columnsOf([odd, ...usual], { config: [], summary: [] }, null);
+    expect(shown).toEqual(["config.lr", "progress", "summary.loss", "summary.steps_per_s"]);
+  });
+
   it("leave out settings for which there is no room, never the metrics", () => {
     const long = row("a", {
       config: { model: "Sequential", optimizers: '["AdamW"]', k: 8 },

@@ -14,7 +14,7 @@ import { useUrlChoice, useUrlList, useUrlState } from "@/lib/urlState";
 import { useThrottledStore } from "@/lib/useThrottledStore";
 import { useBreakpoints, useRunId } from "@/live/hooks";
 import { useRun } from "@/live/store";
-import { Field, Icon, Panel, Segmented } from "@/ui";
+import { Button, Field, Icon, Panel, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { AXES, readSpan, spanText, X_CHOICES } from "./axisText";
@@ -94,6 +94,11 @@ export default function ChartsTab({ stale }: { stale: string | null }) {
               setAxis(next);
             }}
           />
+          {span !== "" && (
+            <Button small look="ghost" onClick={() => setSpan("")}>
+              Reset zoom
+            </Button>
+          )}
           <ExportAll charts={shown} />
         </div>
       </header>

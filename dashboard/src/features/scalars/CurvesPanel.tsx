@@ -13,7 +13,7 @@ import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { mainMetric, metricTitle } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Icon, IconButton, Menu, Panel, type PanelState, Segmented } from "@/ui";
+import { Button, Icon, IconButton, Menu, Panel, type PanelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
@@ -40,7 +40,8 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
   const [weight, setWeight] = useSmoothing(0);
   const [rangeKind, setRangeKind] = useUrlChoice("range", ["robust", "full"]);
   const [span, setSpan] = useUrlState("span", "");
-  const name = chosen !== "" && names.includes(chosen) ? chosen : mainMetric(names);
+  const name =
+    chosen !== "" && names.includes(chosen) ? chosen : mainMetric(runs.map(({ scalars }) => scalars));
   const { curves, loading, error } = useCurves(runs, name, x);
   const theme = useTheme();
   const [pointed, setPointed] = useState<Pointed | null>(null);
@@ -147,6 +148,20 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
             theme={theme}
           />
         </div>
+        <p className="flex h-5 shrink-0 items-center gap-3 px-3 text-t2">
+          {beyond !== "" && (
+            <span className="min-w-0 truncate text-bad" title={beyond}>
+              {beyond}
+            </span>
+          )}
+          <span className="ml-auto min-w-0 truncate" aria-live="polite">
+            {pointed
+              ? pointedText(pointed, lines, x, range)
+              : missing > 0 && !loading
+                ? noneText(missing, name)
+                : ""}
+          </span>
+        </p>
         <div className="flex h-6 shrink-0 items-center gap-2 px-3 text-label text-t3">
           <SmoothingSlider weight={weight} onWeight={setWeight} />
           <Segmented
@@ -158,18 +173,11 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
             ]}
             onChange={setRangeKind}
           />
-          {beyond !== "" && (
-            <span className="truncate text-bad" title={beyond}>
-              {beyond}
-            </span>
+          {span !== "" && (
+            <Button small look="ghost" className="ml-auto" onClick={() => setSpan("")}>
+              Reset zoom
+            </Button>
           )}
-          <span className="ml-auto min-w-0 truncate text-body text-t2" aria-live="polite">
-            {pointed
-              ? pointedText(pointed, lines, x, range)
-              : missing > 0 && !loading
-                ? noneText(missing, name)
-                : ""}
-          </span>
         </div>
       </div>
     </Panel>

@@ -35,6 +35,8 @@ export interface SampleGridProps {
   /** Other samples came into view. */
   onRange: (range: BatchRange) => void;
   pointedOut: ReadonlySet<number>;
+  /** Positions of the samples that stopped the run. */
+  culprits: readonly number[];
   theme: Theme;
   /** Draws into this canvas, so that the panel can export it. */
   canvasRef: (canvas: HTMLCanvasElement | null) => void;
@@ -49,7 +51,7 @@ interface TileGridProps extends SampleGridProps {
 }
 
 export function TileGrid(props: TileGridProps) {
-  const { step, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut } = props;
+  const { step, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut, culprits } = props;
   const { theme, canvasRef, aspect, options = BATCH_TILES, drawBody } = props;
   const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -70,13 +72,26 @@ export function TileGrid(props: TileGridProps) {
     element.height = area.height * ratio;
     const draw = () => {
       const colours = gridColours(element);
-      const drawn = { samples, factor, order, layout, scrollTop, theme, colours, pointedOut, drawBody };
+      const marked = { pointedOut, culprits };
+      const drawn = { samples, factor, order, layout, scrollTop, theme, colours, drawBody, ...marked };
       drawTiles(element, drawn, ratio);
     };
     draw();
     // The captions are drawn again once the font is there; until then the system's stands in.
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(draw);
-  }, [drawBody, samples, factor, order, layout, scrollTop, theme, pointedOut, area.width, area.height]);
+  }, [
+    drawBody,
+    samples,
+    factor,
+    order,
+    layout,
+    scrollTop,
+    theme,
+    pointedOut,
+    culprits,
+    area.width,
+    area.height,
+  ]);
 
   const range = rangeInView(layout, order.length, scrollTop, area.height);
   useEffect(() => {

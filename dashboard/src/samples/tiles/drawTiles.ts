@@ -41,6 +41,8 @@ export interface DrawnTiles {
   colours: GridColours;
   /** Ids to point out, for example the evidence of a breakpoint. */
   pointedOut: ReadonlySet<number>;
+  /** Positions of the samples that stopped the run. */
+  culprits: readonly number[];
 }
 
 /** Space the rings need around the outer tiles. */
@@ -90,7 +92,7 @@ function drawPlaceholder(context: CanvasRenderingContext2D, { empty }: GridColou
 
 function drawTile(
   context: CanvasRenderingContext2D,
-  { drawBody, theme, colours, factor, pointedOut }: DrawnTiles,
+  { drawBody, theme, colours, factor, pointedOut, culprits }: DrawnTiles,
   sample: Sample,
   at: Rectangle,
   ratio: number,
@@ -107,7 +109,7 @@ function drawTile(
     context.fillRect(at.x, at.y + at.height + 1, at.width, 3);
   }
   drawCaption(context, colours, sample, formatTile(sample.loss, factor), at);
-  if (sample.isOutlier) drawRing(context, at, colours.bad);
+  if (sample.isOutlier || culprits.includes(sample.batchIndex)) drawRing(context, at, colours.bad);
   else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
 }
 

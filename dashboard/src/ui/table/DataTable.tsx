@@ -150,7 +150,11 @@ export function DataTable(props: DataTableProps) {
   useEffect(() => {
     if (isAtEnd) onEnd?.();
   }, [isAtEnd, items.length, onEnd]);
-  const tracks = useMemo(() => tracksOf(columns, styles, actions?.width), [columns, styles, actions?.width]);
+  const sorted = sort?.column ?? null;
+  const tracks = useMemo(
+    () => tracksOf(columns, styles, { actions: actions?.width, sorted }),
+    [columns, styles, actions?.width, sorted],
+  );
   const at = useMemo(
     () => (selected === null ? -1 : items.findIndex((item) => item.kind === "row" && item.row === selected)),
     [items, selected],
@@ -386,18 +390,33 @@ interface Tracks {
   minWidth: number;
 }
 
-/** The first column names the row: narrow and on the left, numbers too. Below the least widths the table scrolls. */
-function tracksOf(columns: readonly TableColumn[], styles: readonly NumberStyle[], actions = 0): Tracks {
+interface TrackOptions {
+  /** Width of the buttons at the end of a row. */
+  actions?: number;
+  /** The column whose head has an arrow. */
+  sorted?: string | null;
+}
+
+/**
+ * The first column names the row: narrow and on the left, numbers too. Below the least widths the table scrolls.
+ *
+ * Room beyond them is shared by what the columns need for their whole titles and texts.
+ */
+export function tracksOf(
+  columns: readonly TableColumn[],
+  styles: readonly NumberStyle[],
+  { actions = 0, sorted = null }: TrackOptions = {},
+): Tracks {
   const least = columns.map(({ numeric, title, name, track }, index) => {
     if (track) return track.least;
     if (index === 0 && numeric) return 52;
     return numeric ? numberWidth(styles[index] as NumberStyle, title ?? name) : 92;
   });
   const tracks = least.map((width, index) => {
-    const { track, numeric } = columns[index] as TableColumn;
-    if (track) return track.width;
-    if (index === 0) return numeric ? `${width}px` : `minmax(${width}px,1.5fr)`;
-    return `minmax(${width}px,1fr)`;
+    const column = columns[index] as TableColumn;
+    if (column.track) return column.track.width;
+    if (index === 0 && column.numeric) return `${Math.max(width, wishedWidth(column, sorted))}px`;
+    return `minmax(${width}px,${Math.max(width, wishedWidth(column, sorted))}fr)`;
   });
   if (actions > 0) tracks.push(`${actions}px`);
   return {
@@ -410,6 +429,22 @@ function tracksOf(columns: readonly TableColumn[], styles: readonly NumberStyle[
 function numberWidth(style: NumberStyle, title: string): number {
   const characters = style.kind === "fixed" ? style.decimals + 3 : style.kind === "mixed" ? 7 : 9;
   return Math.max(56, characters * 6.8 + 8, Math.min(title.length * 5.8 + 20, 80));
+}
+
+const LETTER = 5.8;
+const ARROW = 14;
+/** Rows whose texts decide how wide a column would like to be. */
+const LOOKED_AT = 64;
+const WIDEST_TEXT = 176;
+
+/** What the whole title takes, and of a column of texts the longest of the first ones. */
+function wishedWidth({ title, name, cells, numeric }: TableColumn, sorted: string | null): number {
+  const head = (title ?? name).length * LETTER + 12 + (sorted === name ? ARROW : 0);
+  if (numeric) return Math.ceil(head);
+  let longest = 0;
+  for (let row = 0; row < Math.min(cells.length, LOOKED_AT); row += 1)
+    longest = Math.max(longest, String(cells[row] ?? "").length);
+  return Math.ceil(Math.max(head, Math.min(longest * 6.6 + 12, WIDEST_TEXT)));
 }
 
 interface HeadCellProps {

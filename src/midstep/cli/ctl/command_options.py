@@ -45,7 +45,7 @@ def _format_values(values: Any) -> str:
 
 
 def _format_position(result: dict[str, Any]) -> str:
-    position = f"at step {result['step']:,} of timeline {result['timeline']}"
+    position = f"at step {result['step']:,} of timeline {result['timeline'] + 1}"
     return position + _format_not_kept(result)
 
 

@@ -19,6 +19,7 @@ from midstep.cli.ctl import (
     command_options,
     force_commands,
     watch_commands,
+    why_command,
 )
 from midstep.cli.ctl.run_option import RunOption, reword_error, with_run_option
 from midstep.cli.output.screen import print_json
@@ -144,6 +145,7 @@ for definition in COMMANDS.values():
 _add_commands(
     LOOK,
     ("state", state, "--json"),
+    ("why", why_command.why, ""),
     ("batch", batch_command.batch, "--save batch.png"),
     ("step-data", step_data, "layers"),
     ("scalars", scalars, "loss lr"),

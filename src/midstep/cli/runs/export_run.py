@@ -29,7 +29,8 @@ def export(
         Path | None, typer.Option(help="File to write; standard output if left out.")
     ] = None,
     timeline: Annotated[
-        int | None, typer.Option(min=0, help="An older timeline, as it was before a rewind.")
+        int | None,
+        typer.Option(min=1, help="An older timeline, as it was before a rewind; 1 is the first."),
     ] = None,
     save_dir: SaveDir = DEFAULT_SAVE_DIR,
 ) -> None:
@@ -40,7 +41,9 @@ def export(
         )
     from midstep.facts.read.wide_table import WideTable, write_csv, write_parquet
 
-    table = WideTable(find_run(run, save_dir), split_names(names), timeline=timeline)
+    directory = find_run(run, save_dir)
+    number = None if timeline is None else _timeline_number(directory, timeline)
+    table = WideTable(directory, split_names(names), timeline=number)
     if out is None:
         write_csv(table, VisibleStream(sys.stdout))
         return
@@ -51,3 +54,13 @@ def export(
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
         write_csv(table, text)
         text.detach()  # `replacement` still syncs and closes the file below
+
+
+def _timeline_number(directory: Path, timeline: int) -> int:
+    """The number of a timeline in the files, which count from 0."""
+    from midstep.facts import FactsReader
+
+    timelines = 1 + FactsReader(directory).last_timeline
+    if timeline > timelines:
+        raise ConfigError(f"no timeline {timeline} in this run; it has 1 to {timelines}")
+    return timeline - 1

@@ -8,6 +8,7 @@ from midstep.cli.runs.draw_figures import figures
 from midstep.cli.runs.export_run import export
 from midstep.cli.runs.list_runs import list_runs, show
 from midstep.cli.runs.remove_runs import remove
+from midstep.cli.runs.show_media import media
 from midstep.cli.runs.start_runs import list_recipes, start, terminate
 from midstep.cli.runs.tail_run import tail
 
@@ -41,5 +42,8 @@ app.command(
 )(tail)
 app.command("export", epilog="Example: midstep runs export k3v9 --names loss,lr --out run.csv")(
     export
+)
+app.command("media", epilog="Example: midstep runs media k3v9 --key samples --out samples.png")(
+    media
 )
 app.command("figures", epilog="Example: midstep runs figures k3v9 --families losses,recon")(figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,37 +20,50 @@ from midstep.core.ids import new_command_id
 
 if TYPE_CHECKING:
     from midstep.loops.recipe_settings import RecipeSetting
+    from midstep.server.recipes.launcher import LaunchedRun, Launcher
 
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def start(
-    recipe: Annotated[str, typer.Argument(help="Name of the recipe; runs recipes lists them.")],
+    recipe: Annotated[
+        str | None, typer.Argument(help="Name of the recipe; runs recipes lists them.")
+    ] = None,
+    script: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND", help="A script of yours in place of a recipe: 'train.py --epochs 3'."
+        ),
+    ] = None,
     given: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be repeated."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the run; the recipe's if left out.")
+        str | None, typer.Option(help="Name of the run; the recipe's or script's if left out.")
     ] = None,
     paused: Annotated[bool, typer.Option("--paused", help="Pause before the first step.")] = False,
     save_dir: SaveDir = DEFAULT_SAVE_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Start a recipe in the background. It continues when this terminal is closed.
+    """Start a recipe, or a script of yours, in the background.
 
-    Control it with [bold]midstep ctl[/bold]; [bold]midstep serve[/bold] shows its page.
+    It continues when this terminal is closed. A script runs as [bold]midstep run[/bold] runs it, in
+    this folder; the command returns at its first optimizer step. Control it with
+    [bold]midstep ctl[/bold]; [bold]midstep serve[/bold] shows its page.
     """
-    from midstep.loops.recipes import find_recipe
-    from midstep.server.recipes.launcher import Launcher, LaunchRequest
+    from midstep.server.recipes.launcher import Launcher
 
-    values = _parse_settings(given or [], find_recipe(recipe).settings)
+    if (recipe is None) == (script is None):
+        raise ConfigError(
+            'name either a recipe (midstep runs recipes lists them) or --script "train.py --lr 0.1"'
+        )
     launcher = Launcher(save_dir)
-    request = LaunchRequest(
-        id=new_command_id(), recipe=recipe, settings=values, name=name, paused=paused
-    )
     try:
-        launched = launcher.start(request)
+        if script is not None:
+            launched = _start_script(launcher, script, given or [], name, paused=paused)
+        else:
+            launched = _start_recipe(launcher, recipe or "", given or [], name, paused=paused)
     finally:
         launcher.close()
     if as_json:
@@ -58,6 +72,29 @@ def start(
     screen = Screen()
     screen.print_line(f"run   {launched.run_id} in {launched.run_dir}")
     screen.print_line(f"look  midstep serve {save_dir}")
+
+
+def _start_recipe(
+    launcher: Launcher, recipe: str, given: list[str], name: str | None, *, paused: bool
+) -> LaunchedRun:
+    from midstep.loops.recipes import find_recipe
+    from midstep.server.recipes.launcher import LaunchRequest
+
+    values = _parse_settings(given, find_recipe(recipe).settings)
+    return launcher.start(
+        LaunchRequest(id=new_command_id(), recipe=recipe, settings=values, name=name, paused=paused)
+    )
+
+
+def _start_script(
+    launcher: Launcher, script: str, given: list[str], name: str | None, *, paused: bool
+) -> LaunchedRun:
+    from midstep.server.recipes.allowed_scripts import parse_script
+
+    if given:
+        raise ConfigError("--set is for recipes; write the script's own arguments into --script")
+    allowed = parse_script(script, Path.cwd())
+    return launcher.start_script(allowed, new_command_id(), name=name, paused=paused)
 
 
 def list_recipes(as_json: AsJson = False) -> None:

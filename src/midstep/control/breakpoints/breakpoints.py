@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from midstep.control.breakpoints.conditions import Condition, Hit, LossZ, StepView, make_condition
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
+from midstep.control.breakpoints.recent_steps import RecentSteps
 from midstep.control.breakpoints.rolling_statistics import UsualBatch
 from midstep.control.breakpoints.rule import Rule
 from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids, is_on_device
@@ -106,6 +107,10 @@ class Breakpoints:
         self._by_id: dict[int, Breakpoint] = {}
         self._next_id = 1
         self.armed: tuple[Breakpoint, ...] = ()
+        self.can_stop = False
+        """Whether an armed breakpoint pauses the run; then a step is kept for its diagnosis."""
+        self.recent = RecentSteps()
+        """The last steps in which one was armed."""
         self.scalar_names: frozenset[str] = frozenset()
         """Scalars that the armed breakpoints read."""
         self._needs_sample_ids = False
@@ -185,6 +190,7 @@ class Breakpoints:
             changed = self._find(breakpoint_id)
             _check_action(action)
             changed.action = action
+            self._rearm()
             return changed
 
     def list_all(self) -> list[Breakpoint]:
@@ -202,6 +208,7 @@ class Breakpoints:
     def _rearm(self) -> None:
         # After every change, so that a step tests three attributes and no breakpoint.
         self.armed = tuple(each for each in self._by_id.values() if each.enabled)
+        self.can_stop = any(each.action == "pause" for each in self.armed)
         self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
         self._needs_sample_ids = any(each.kind == "sample" for each in self.armed)
 
@@ -231,6 +238,12 @@ class Breakpoints:
         Returns what to record: marks whose condition begins to hold, then the first one that
         pauses the run.
         """
+        state = self._state
+        if self.can_stop:
+            scalars, report = state.step_scalars, state.layer_report
+            self.recent.note(
+                state.finished_steps, scalars, samples=state.step_samples, report=report
+            )
         # Every condition is checked in every step, also after a hit: windows need all losses.
         return self._check(self.armed, self._step_view())
 
@@ -302,7 +315,8 @@ class Breakpoints:
         with state.lock:
             state.completed_commands += state.gate.pause()
             state.queue.gate_closed()
-            state.breakpoint_evidence = evidence
+            # The last three come when the cause was looked for; see `RunStatus.diagnosed`.
+            state.breakpoint_evidence = {**evidence, "positions": [], "title": None, "cause": None}
             # A record like that of any other pause, so that the command log explains the stop.
             record = state.queue.open_record(pause)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)

@@ -123,11 +123,21 @@ class CapturedBatch:
         if self.losses is not None:  # also if they are not one for each sample
             losses = as_floats(self.losses)
             return losses, loss_fact(losses, shares_of(losses))
+        results = self._all_results()
+        return as_floats(results["losses"]), results["loss_fact"]
+
+    def known_shares(self) -> list[float] | None:
+        """The share of each sample in the loss; None if it is not known. It waits for a GPU."""
+        if self.losses is not None:
+            return shares_of(as_floats(self.losses))
+        shares = self._all_results()["loss_shares"]
+        return None if shares is None else as_floats(shares)
+
+    def _all_results(self) -> dict[str, Any]:
         if self.ready is not None:
             self.ready.wait()
         count = find_parts(resolve(self.batch), self.view).layout.count
-        results = shown_results(self._results_of(0, count, 1, count), slice(0, count))
-        return as_floats(results["losses"]), results["loss_fact"]
+        return shown_results(self._results_of(0, count, 1, count), slice(0, count))
 
     @property
     def parts(self) -> BatchParts:

@@ -305,10 +305,10 @@ class Subscriptions:
                 held.captured_at, held.step, held.every, held.is_read = now, step, distance, False
 
     def repeat(self, needs: Iterable[Need]) -> None:
-        """Let these be captured again soon, although nobody has read them yet."""
+        """Let the next step capture these again, although nobody has read them yet."""
         for need in needs:
             if need in self._progress:
-                self._progress[need].is_read = True
+                self._progress[need].is_new = self._progress[need].is_read = True
 
     def _refresh(self) -> None:
         """Recompute what is in view after a change, and extend the plan of the step in progress."""

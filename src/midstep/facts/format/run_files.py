@@ -22,6 +22,7 @@ DEEPEST = 16
 """Levels of folders that are listed; ours have three."""
 # The patterns are exact, down to the digits: a file that only looks like ours is not deleted.
 _TEMPORARY = rf"\.[^/]+\.[0-9a-f]{{12}}{re.escape(TEMPORARY_SUFFIX)}"
+_MEDIA = r"artifacts/media/[0-9a-f]{20}"
 _CHECKPOINT = r"checkpoints/(?:0|[1-9]\d*)(?:\.t[1-9]\d*)?(?:\.[1-9]\d*)?"
 
 _OWN: tuple[tuple[FileKind, str], ...] = (
@@ -39,6 +40,7 @@ _OWN: tuple[tuple[FileKind, str], ...] = (
     ("checkpoint", r"best_val|last|model"),
     ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
     ("artifact", r"artifacts/(?:trajectories|profile)\.json|artifacts/profile-trace\.json\.gz"),
+    ("artifact", rf"{_MEDIA}/(?:index\.json|\d{{1,12}}\.(?:png|txt|json)|{_TEMPORARY})"),
     ("artifact", r"artifacts/(?:git-diff(?:\.\d+)?\.patch|packages(?:\.\d+)?\.txt)"),
 )
 _ORIGINAL_WEIGHTS = re.compile(r"(?:checkpoints/)?(?:model|best_val|last)\.pt")
@@ -53,7 +55,7 @@ _KIND_OF_FOLDER: dict[str, FileKind] = {
 }
 OWN_FOLDERS = re.compile(
     rf"facts|facts/quarantine|\.hydra|checkpoints|{_CHECKPOINT}|checkpoints/{_TEMPORARY}"
-    r"|checkpoints/blocks|figures|artifacts"
+    rf"|checkpoints/blocks|figures|artifacts|artifacts/media|{_MEDIA}"
 )
 
 

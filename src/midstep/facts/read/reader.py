@@ -156,12 +156,16 @@ class FactsReader:
         Raises:
             ConfigError: if the run has no such timeline.
         """
-        rewinds = self.rewinds()
-        self._store.refresh()
-        last = max([self._store.timeline, *(rewind.timeline for rewind in rewinds)])
+        last = self.last_timeline
         if not 0 <= timeline <= last:
             raise ConfigError(f"no timeline {timeline} in this run; it has 0 to {last}")
-        return path_of(timeline, rewinds)
+        return path_of(timeline, self.rewinds())
+
+    @property
+    def last_timeline(self) -> int:
+        """The number of the present timeline, from 0."""
+        self._store.refresh()
+        return max([self._store.timeline, *(rewind.timeline for rewind in self.rewinds())])
 
     @property
     def names(self) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from midstep.core.media.given_values import Unreadable, described
 from midstep.facts.format.step_frames import MAXIMUM_NAMES
 from midstep.facts.write.record_files import LONGEST_NAME
 
@@ -17,6 +18,12 @@ PLAIN_TYPES = frozenset({float, int, bool})
 """Types that `struct` packs without conversion."""
 MOST_NOTES = 256
 """Names whose refusal is recorded. A loop may log a new invalid name at every step."""
+
+
+REMEDY = (
+    "log takes a number, a text, a picture (H×W, or with 1, 3 or 4 channels), a list of numbers, "
+    "a table, or midstep.histogram(values)"
+)
 
 
 class NotANumberError(TypeError):
@@ -60,18 +67,20 @@ def as_scalar(value: Any) -> float | DeviceScalar:
     kind = type(value)
     if kind in PLAIN_TYPES:
         return _to_float(value)
+    if kind is Unreadable:
+        raise NotANumberError(value.reason)
     # Tensors are recognised by what they have, so that torch need not be imported.
     device = getattr(value, "device", None)
     if device is not None and hasattr(value, "detach"):
         return _tensor_scalar(value, str(getattr(device, "type", device)))
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
-        raise NotANumberError(f"{kind.__name__} is not a number")
+        raise NotANumberError(f"{described(value)} is not a number; {REMEDY}")
     return _to_float(value)
 
 
 def _tensor_scalar(value: Any, device: str) -> float | DeviceScalar:
     if value.numel() != 1:
-        raise NotANumberError(f"a tensor of shape {tuple(value.shape)} is not a scalar")
+        raise NotANumberError(f"a tensor of shape {tuple(value.shape)} is not a scalar; {REMEDY}")
     if value.is_complex() or device == "meta":
         raise NotANumberError(f"a {device} tensor of {value.dtype} is not a number")
     return _to_float(value.detach()) if device == "cpu" else DeviceScalar(value)
@@ -124,6 +133,10 @@ class ValueChecks:
             except NotANumberError as error:
                 self._note(text[:64], str(error))
         return scalars
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Note that a value of this name is not recorded, once for each name; from any thread."""
+        self._note(name[:64], reason)
 
     def _note(self, name: str, reason: str) -> None:
         """Note a refusal, once for each name."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from midstep.core.errors import ConfigError, RunHeldError, StorageError
 from midstep.core.ids import new_run_id
+from midstep.core.media.media_value import MediaValue, scalars_of
 from midstep.core.moments import LIFECYCLE, Moment
 from midstep.core.standard_streams import print_notice
 from midstep.facts.format.event_lines import encode_fields
@@ -22,6 +23,7 @@ from midstep.facts.format.paths import ensure_facts_dir
 from midstep.facts.format.step_frames import FileHeader
 from midstep.facts.liveness.run_lock import RunLock
 from midstep.facts.write.flush_thread import FlushThread
+from midstep.facts.write.media_writer import MediaWriter
 from midstep.facts.write.record_files import FollowerQueue, RecordFiles
 from midstep.facts.write.recovery import recover
 from midstep.facts.write.value_checks import PLAIN_TYPES, DeviceScalar, ValueChecks
@@ -88,6 +90,7 @@ class FactsWriter:
         )
         self._flush_thread = FlushThread(self.run_dir, self._files, self._queue)
         self._checks = ValueChecks(self._note_refusal)
+        self._media: MediaWriter | None = None
         self._closed_reason: str | None = None
         _open_writers[self._key] = self
         atexit.register(self.close)  # a script that ends without `close` still writes its queue
@@ -153,7 +156,7 @@ class FactsWriter:
         self.log_values(step, scalars)
 
     def log_values(self, step: int, values: Mapping[str, Any]) -> None:
-        """Record a mapping of scalars. What is not a number is left out, and a fact says so."""
+        """Record a mapping of scalars and media. Anything else is left out, and a fact says so."""
         if self._closed_reason is not None or not values:
             self._check_open()
             return
@@ -168,7 +171,9 @@ class FactsWriter:
         self._log_carefully(step, values)
 
     def _log_carefully(self, step: Any, values: Mapping[str, Any]) -> None:
-        number, scalars = self._checks.step(step), self._checks.scalars(values)
+        number, scalars = self._checks.step(step), self._checks.scalars(scalars_of(values))
+        if number is not None:
+            self._log_media(number, values)
         if number is None or not scalars:
             return
         numbers = [value for value in scalars.values() if not isinstance(value, DeviceScalar)]
@@ -179,11 +184,17 @@ class FactsWriter:
             if self._queue.is_queueing:
                 self._flush_thread.wake()
 
+    def _log_media(self, step: int, values: Mapping[str, Any]) -> None:
+        """Record pictures, texts, histograms and tables."""
+        for name, value in values.items():
+            if type(value) is MediaValue:
+                if self._media is None:
+                    self._media = MediaWriter(self.run_dir, self._checks.refuse)
+                self._media.put(step, self.timeline, str(name), value)
+
     def _note_refusal(self, name: str, reason: str) -> None:
         # Also where the user looks: a value that vanishes would be searched for on the page.
-        print_notice(
-            f"log({name}=…) is not recorded: {reason}; give a number or a tensor of one element"
-        )
+        print_notice(f"log({name}=…) is not recorded: {reason}")
         self.event(
             Moment.INTERVENTION, who="system", kind="value_refused", name=name, reason=reason
         )
@@ -223,6 +234,8 @@ class FactsWriter:
         """Write the queue, sync, stop the thread, release the run directory. Idempotent."""
         if self._closed_reason is not None:
             return
+        if self._media is not None:  # before the facts close: it may have to note something there
+            self._media.close()
         self._closed_reason = "this writer is closed; open a new one"
         atexit.unregister(self.close)
         try:
@@ -249,6 +262,7 @@ class FactsWriter:
             "log from that one"
         )
         atexit.unregister(self.close)
+        self._media = None  # its thread is in the parent
         self._files.abandon()
 
 

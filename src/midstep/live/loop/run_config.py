@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
+from midstep.core.files.masked_text import MASK, names_a_secret
 from midstep.session.engine.recorded_steps import NUMERIC_SETTINGS
-from midstep.session.run_header import MASK, names_a_secret
 
 if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts

@@ -1,20 +1,23 @@
-"""`SavedTraining`: what a resume and going back need of an attached training."""
+"""`SavedTraining`: the state of an attached training, and the engine that saves it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import ExitStack
+    from typing import Any
 
     from midstep.live.loop_port import LoopPort
     from midstep.live.plain_loop import AttachedLoader
     from midstep.session import Run
     from midstep.session.config import SessionConfig
+    from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.state.training_parts import TrainingParts
+    from midstep.session.state.training_state import TrainingState
 
 
 class SavedTraining:

@@ -104,8 +104,12 @@ class ScriptRun:
                 self._open(undo, optimizer, optimizers, names, settings)
                 self._undo = undo.pop_all()
         except MidstepError as error:
+            if self._command.answer_to is not None:  # it was launched for this run alone
+                self._command.answer(refused=str(error))
+                raise SystemExit(2) from error
             print_notice(f"the script runs without midstep: {error}")
             return False
+        self._command.answer(started=True)
         if group is not None:
             self._only_look(group)
         elif self._command.starts_paused:
@@ -168,6 +172,8 @@ class ScriptRun:
             data_fingerprint=parts.describe_dataset(),
             name=command.name,
             save_dir=command.save_dir,
+            run_id=command.run_id,
+            run_dir=command.run_dir,
             command=command.for_people(),
             on_error="park" if command.parks else "raise",
         )

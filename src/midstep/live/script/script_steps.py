@@ -18,14 +18,15 @@ import torch
 
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
+from midstep.core.media.media_value import scalars_of
 from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
-from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
 from midstep.live.script.patches.logged_scalars import scalars_in
 from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
+from midstep.session.hooks.forward_hooks import ForwardHooks
 from midstep.session.ranks import RankGroup
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ class ScriptSteps:
         else:
             self.run.log_finished(named)
         if self.run is not None:
-            self.run.epochs.add_metrics(named)
+            self.run.epochs.add_metrics(scalars_of(named))
 
     # -- the boundary -----------------------------------------------------------------------------
 

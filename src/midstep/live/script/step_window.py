@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from midstep.live.loop.window import Window
-from midstep.session.step_report import as_scalars
+from midstep.session.step_report import own_values
 
 if TYPE_CHECKING:
     from midstep.live.script.backpropagated import Backpropagated
@@ -46,7 +46,7 @@ class StepWindow:
     def add_scalars(self, values: Mapping[str, Any]) -> None:
         """The script logged these in this step."""
         if len(self.scalars) < MOST_NAMES:
-            self.scalars.update(as_scalars(values))
+            self.scalars.update(own_values(values))
 
     def loss(self, main: int) -> Any:
         """The loss of the main optimizer, or of all that have one; None without any."""

@@ -105,9 +105,12 @@ class WatchedScript:
         def wrap(usual: Any) -> Any:
             def init(run: Any, *arguments: Any, **named: Any) -> None:
                 steps = self.steps
-                if not self._is_over and (steps is None or not steps.is_opening):
+                is_own = not self._is_over and (steps is None or not steps.is_opening)
+                if is_own:
                     self.step_aside()
                 usual(run, *arguments, **named)
+                if is_own:
+                    self.command.answer(started=True, run_id=run.run_id, run_dir=str(run.dir))
 
             return init
 

@@ -1,4 +1,4 @@
-"""Start recipes: each run is its own process, which continues when this server ends."""
+"""Start recipes and scripts: each run is its own process, which continues without this server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,10 +23,12 @@ from midstep.core.errors import ConfigError, MidstepError
 from midstep.core.files.untrusted_files import open_plain, open_regular
 from midstep.core.ids import new_run_id
 from midstep.loops.recipes import find_recipe
+from midstep.server.recipes.allowed_scripts import AllowedScript
 from midstep.session.run_directory import new_directory
 
-CHILD = "midstep.live.recipe_process"
-"""The module that the process runs. It lies above `server`, so it is not imported here."""
+RECIPE_CHILD = "midstep.live.recipe_process"
+SCRIPT_CHILD = "midstep.live.script.program.launched_script"
+"""The modules that a process runs. They lie above `server`, so they are not imported here."""
 CONSOLE = "console.log"
 START_S = 120.0
 """Time for a process to start its run. A busy machine takes long to load torch and the data."""
@@ -59,8 +62,22 @@ class LaunchedRun:
     run_dir: Path
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """What a process is started with."""
+
+    module: str
+    """The module that it runs."""
+    name: str
+    """Of the run."""
+    fields: Mapping[str, Any]
+    """Its request, without the place of the run."""
+    cwd: Path | None = None
+    """Its working directory; that of this process if None."""
+
+
 class Launcher:
-    """Starts recipes as processes that do not depend on this one.
+    """Starts recipes and allowed scripts as processes that do not depend on this one.
 
     Args:
         save_dir: the folder of the new run directories.
@@ -70,11 +87,11 @@ class Launcher:
     def __init__(self, save_dir: Path, *, start_s: float = START_S) -> None:
         self.save_dir, self._start_s = save_dir, start_s
         self._children: list[subprocess.Popen[bytes]] = []
-        self._launched: OrderedDict[str, LaunchedRun] = OrderedDict()
-        self._start_lock, self._children_lock = threading.Lock(), threading.Lock()
+        self._launched: OrderedDict[str, Future[LaunchedRun]] = OrderedDict()
+        self._lock, self._children_lock = threading.Lock(), threading.Lock()
 
     def start(self, request: LaunchRequest) -> LaunchedRun:
-        """Start a run and wait until it exists. A repeated id starts nothing.
+        """Start a recipe and wait until its run exists. A repeated id starts nothing.
 
         Raises:
             ConfigError: the recipe does not accept these settings.
@@ -82,14 +99,38 @@ class Launcher:
         """
         recipe = find_recipe(request.recipe)
         recipe.check_settings(request.settings)
-        with self._start_lock:  # one at a time, so that a repeated id waits for the first request
-            self.reap()
-            launched = self._launched.get(request.id)
-            if launched is None:
-                launched = self._launched[request.id] = self._launch(request)
-                while len(self._launched) > REMEMBERED:
-                    self._launched.popitem(last=False)
-        return launched
+        given = {"recipe": request.recipe, "settings": dict(request.settings)}
+        new = NewRun(
+            module=RECIPE_CHILD,
+            name=request.name or request.recipe,
+            fields={**given, "name": request.name or request.recipe, "paused": request.paused},
+        )
+        return self._launch_once(request.id, new)
+
+    def start_script(
+        self, script: AllowedScript, request_id: str, *, name: str | None, paused: bool
+    ) -> LaunchedRun:
+        """Start a script as `midstep run` does, and wait until it has a run: at its first step.
+
+        Args:
+            script: which one.
+            request_id: chosen by the caller. A repeated one starts nothing.
+            name: of the run; that of the script if None.
+            paused: pause before the first step.
+
+        Raises:
+            MidstepError: the process ended before its run started.
+        """
+        fields = {
+            "target": script.target,
+            "arguments": list(script.arguments),
+            "is_module": script.is_module,
+            "run_name": name,
+            "save_dir": str(self.save_dir.absolute()),
+            "starts_paused": paused,
+        }
+        new = NewRun(module=SCRIPT_CHILD, name=name or script.name, fields=fields, cwd=script.cwd)
+        return self._launch_once(request_id, new)
 
     def close(self) -> None:
         """Forget the processes; they continue to train."""
@@ -105,45 +146,58 @@ class Launcher:
         with self._children_lock:
             self._children = [child for child in self._children if child.poll() is None]
 
-    def _launch(self, request: LaunchRequest) -> LaunchedRun:
-        name = request.name or request.recipe
-        run_dir = new_directory(self.save_dir, name, None, datetime.now(UTC)).absolute()
-        launched = LaunchedRun(run_id=new_run_id(), run_dir=run_dir)
+    def _launch_once(self, request_id: str, new: NewRun) -> LaunchedRun:
+        """Launch, unless a request with this id did or does; then wait for the run of that one."""
+        self.reap()
+        with self._lock:
+            known = self._launched.get(request_id)
+            launched = known or self._launched.setdefault(request_id, Future())
+            while len(self._launched) > REMEMBERED:
+                self._launched.popitem(last=False)
+        if known is None:
+            try:
+                launched.set_result(self._launch(new))
+            except BaseException as error:
+                with self._lock:  # a request that failed may be repeated
+                    self._launched.pop(request_id, None)
+                launched.set_exception(error)
+                raise
+        return launched.result()
+
+    def _launch(self, new: NewRun) -> LaunchedRun:
+        run_dir = new_directory(self.save_dir, new.name, None, datetime.now(UTC)).absolute()
+        run_id = new_run_id()
         # The process writes one line into this pipe when its run exists or was refused. If it dies
         # first, the pipe closes, so nothing is waited for in vain.
         read_end, write_end = os.pipe()
-        fields = {
-            "recipe": request.recipe,
-            "settings": dict(request.settings),
-            "name": name,
-            "run_id": launched.run_id,
-            "run_dir": str(run_dir),
-            "paused": request.paused,
-            "answer_to": write_end,
-        }
+        location = {"run_id": run_id, "run_dir": str(run_dir), "answer_to": write_end}
         try:
-            self._spawn(run_dir, fields, write_end)
+            self._spawn(run_dir, new, {**new.fields, **location}, write_end)
             answer = _read_answer(read_end, self._start_s)
         finally:
             os.close(read_end)
-        if answer.get("started") is True:
-            return launched
-        raise _start_error(run_dir, answer)
+        if answer.get("started") is not True:
+            raise _start_error(run_dir, answer)
+        if "run_id" in answer:  # the script opened a run of its own, in a directory of its own
+            _move_console(run_dir, Path(str(answer["run_dir"])))
+            return LaunchedRun(run_id=str(answer["run_id"]), run_dir=Path(str(answer["run_dir"])))
+        return LaunchedRun(run_id=run_id, run_dir=run_dir)
 
-    def _spawn(self, run_dir: Path, fields: Mapping[str, Any], write_end: int) -> None:
+    def _spawn(self, run_dir: Path, new: NewRun, fields: Mapping[str, Any], write_end: int) -> None:
         """Start the process, hand it its request, and close our copy of the pipe's end."""
         try:
             # For this user alone: what a process prints may hold secrets.
             with open(run_dir / CONSOLE, "ab", opener=open_regular) as console:
-                child = subprocess.Popen(  # noqa: S603 - our own module; settings go by stdin
+                child = subprocess.Popen(  # noqa: S603 - our own module; the rest goes by stdin
                     # -P: `-m` puts the working directory first on the path of modules, and a
                     # `torch.py` that lies there would be executed.
-                    [sys.executable, "-P", "-m", CHILD],
+                    [sys.executable, "-P", "-m", new.module],
                     stdin=subprocess.PIPE,
                     stdout=console,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,  # Ctrl-C or a closed terminal ends only the server
                     pass_fds=(write_end,),
+                    cwd=new.cwd,
                 )
         finally:
             os.close(write_end)
@@ -188,6 +242,14 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
     return MidstepError(
         f"the process ended before its run started. It printed: {output or 'nothing'}"
     )
+
+
+def _move_console(made_dir: Path, run_dir: Path) -> None:
+    """Move what a script prints to the run that it opened, unless that has a console already."""
+    with suppress(OSError):  # on another disk, or not ours: then it stays where it is
+        if not (run_dir / CONSOLE).exists():
+            (made_dir / CONSOLE).rename(run_dir / CONSOLE)
+            made_dir.rmdir()
 
 
 def console_tail(path: Path) -> str:

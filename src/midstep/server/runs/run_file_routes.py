@@ -287,6 +287,22 @@ def _read_interventions(folder: Path) -> dict[int, list[str]]:
 
 
 def _describe(intervention: Mapping[str, Any]) -> str:
+    """What a user changed, in words: `lr 0.05 → 0.01 at step 11`."""
+    step = f"at step {intervention['step']:,}"
+    old, new = intervention.get("old"), intervention.get("new")
+    if isinstance(old, dict) and isinstance(new, dict):
+        changes = [f"{name} {_words(old.get(name))} → {_words(new[name])}" for name in new]
+        return f"{', '.join(changes)} {step}"
     fields = {name: value for name, value in intervention.items() if name not in ("step", "kind")}
-    text = " ".join(f"{name} {strict_json.dumps(value)}" for name, value in fields.items())
-    return f"{intervention['kind']} {text}".strip() + f" at step {intervention['step']}"
+    words = [
+        str(intervention["kind"]),
+        *(f"{name} {_words(each)}" for name, each in fields.items()),
+    ]
+    return f"{' '.join(words).replace('_', ' ')} {step}"
+
+
+def _words(value: Any) -> str:
+    """A value without brackets and quotes; equal ones of several parameter groups once."""
+    if isinstance(value, list):
+        return ", ".join(dict.fromkeys(map(_words, value)))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from midstep.session.fit.evaluation import EvaluationStopped
 from midstep.session.fit.resume_check import check_first_step
 from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 from midstep.session.signals import stop_at_signals
-from midstep.session.step_report import StepReporter, as_scalars
+from midstep.session.step_report import StepReporter, own_values
 from midstep.session.step_results import StepResults
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class FitLoop:
 
     def _report(self, outcome: StepOutcome) -> None:
         """Report a step, then call the user's hooks with its record."""
-        scalars = as_scalars(outcome.metrics)
+        scalars = own_values(outcome.metrics, arrays=False)
         if outcome.skipped:
             scalars["skipped"] = 1
         values = self._reporter.report(

@@ -1,11 +1,15 @@
-"""Scalars that a script sends to its own tracker: TensorBoard, W&B, or the log of a trainer."""
+"""What a script sends to its own tracker: TensorBoard, W&B, or the log of a trainer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+from midstep.core.errors import ConfigError
+from midstep.core.media.given_values import Unreadable, histogram, own_picture, own_value
+from midstep.core.media.media_value import MediaValue
 from midstep.live.script.patches.replaced import Patches
 
 TakeScalars = Callable[[str, Mapping[str, Any]], object]
@@ -29,6 +33,8 @@ def take_scalars(patches: Patches, module: ModuleType, take: TakeScalars) -> Non
     if source == "tensorboard":
         patches.replace(owner, "add_scalar", lambda usual: _add_scalar(usual, take))
         patches.replace(owner, "add_scalars", lambda usual: _add_scalars(usual, take))
+        for method, read in MEDIA_METHODS.items():
+            patches.replace(owner, method, partial(_add_media, take=take, read=read))
     else:
         patches.replace(owner, "log", lambda usual: _log(usual, source, take))
 
@@ -51,6 +57,51 @@ def _add_scalars(usual: Any, take: TakeScalars) -> Any:
     return add_scalars
 
 
+def _add_media(usual: Any, *, take: TakeScalars, read: Callable[..., Any]) -> Any:
+    """Of `add_image(tag, img_tensor, …)` and the like."""
+
+    def add(writer: Any, tag: str, *arguments: Any, **named: Any) -> Any:
+        try:
+            value = read(*arguments, **named)
+        except TypeError as error:  # arguments that the writer does not take either
+            value = Unreadable(str(error))
+        take("tensorboard", {tag: value})
+        return usual(writer, tag, *arguments, **named)
+
+    return add
+
+
+def _image(img_tensor: Any, *_: Any, dataformats: str = "CHW", **__: Any) -> Any:
+    return own_picture(img_tensor, dataformats)
+
+
+def _images(img_tensor: Any, *_: Any, dataformats: str = "NCHW", **__: Any) -> Any:
+    return own_picture(img_tensor, dataformats)
+
+
+def _text(text_string: Any, *_: Any, **__: Any) -> Any:
+    return own_value("text", text_string)
+
+
+def _histogram(values: Any, *_: Any, **__: Any) -> Any:
+    try:
+        return histogram(values)
+    except ConfigError as error:  # TensorBoard says what it thinks of them itself
+        return Unreadable(str(error))
+
+
+MEDIA_METHODS: Mapping[str, Callable[..., Any]] = {
+    "add_image": _image,
+    "add_images": _images,
+    "add_text": _text,
+    "add_histogram": _histogram,
+}
+"""Methods of TensorBoard's writer, and what is read of their arguments after the tag.
+
+`add_figure` calls `add_image` with the drawn figure.
+"""
+
+
 def _log(usual: Any, source: str, take: TakeScalars) -> Any:
     """Of `wandb.Run.log(data, step, …)` and `Trainer.log(logs, start_time)`."""
 
@@ -64,7 +115,7 @@ def _log(usual: Any, source: str, take: TakeScalars) -> Any:
 
 
 def scalars_in(values: Any, prefix: str = "") -> dict[str, Any]:
-    """The numbers and tensors of one element in a dict, also in dicts inside of it.
+    """Numbers, tensors of one element and media in a dict, also in dicts inside of it.
 
     >>> scalars_in({"loss": 0.5, "eval": {"accuracy": 1}, "picture": [1, 2]})
     {'loss': 0.5, 'eval/accuracy': 1}
@@ -73,7 +124,7 @@ def scalars_in(values: Any, prefix: str = "") -> dict[str, Any]:
     for name, value in values.items() if isinstance(values, Mapping) else ():
         if isinstance(value, Mapping):
             scalars |= scalars_in(value, f"{prefix}{name}/")
-        elif isinstance(value, bool | int | float):
+        elif isinstance(value, bool | int | float | MediaValue | Unreadable):
             scalars[f"{prefix}{name}"] = value
         elif hasattr(value, "detach") and value.numel() == 1:
             scalars[f"{prefix}{name}"] = value  # on a device it is read later: nothing waits here

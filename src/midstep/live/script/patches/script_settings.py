@@ -74,7 +74,7 @@ def _is_omegaconf(value: Any) -> bool:
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    from midstep.session.run_header import names_a_secret
+    from midstep.core.files.masked_text import names_a_secret
 
     return isinstance(value, str) and names_a_secret(name)
 

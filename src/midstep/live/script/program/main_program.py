@@ -21,6 +21,8 @@ def run_script(command: ScriptCommand) -> None:
     Args:
         command: the script, its arguments and our options.
     """
+    if command.answer_to is not None:  # no program that the script starts keeps the pipe open
+        os.set_inheritable(command.answer_to, False)  # noqa: FBT003 - positional only
     watched = WatchedScript(command)
     watched.begin()
     raised: BaseException | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,6 +34,12 @@ class ScriptCommand:
     """Whether an exception of the script parks the run instead of ending the process."""
     breakpoints: tuple[str, ...] = ()
     """Expressions of breakpoints that are set before the first step."""
+    run_id: str | None = None
+    """Of the run; a new one if None. A launcher has chosen it before."""
+    run_dir: str | None = None
+    """Its directory, if a launcher has made it before."""
+    answer_to: int | None = None
+    """Descriptor on which a launcher waits for the run to exist."""
 
     @property
     def name(self) -> str:
@@ -65,13 +72,25 @@ class ScriptCommand:
         module = ["-m"] if self.is_module else []
         return [sys.executable, *_interpreter_flags(), *module, self.target, *self.arguments]
 
-    def start(self) -> NoReturn:
-        """Become the process of the script: a new interpreter that has loaded nothing else."""
+    def start(self, *, flags: Sequence[str] | None = None) -> NoReturn:
+        """Become the process of the script: a new interpreter that has loaded nothing else.
+
+        Args:
+            flags: options of Python; those of this process if None.
+        """
         entry = [str(Path(__file__).with_name("process.py")), self.as_json()]
-        argv = [sys.executable, *_interpreter_flags(), *entry, self.target, *self.arguments]
+        options = _interpreter_flags() if flags is None else flags
+        argv = [sys.executable, *options, *entry, self.target, *self.arguments]
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(sys.executable, argv)  # noqa: S606 - the interpreter that runs this
+
+    def answer(self, **fields: Any) -> None:
+        """Say to the launcher that the run exists, or why not; nothing without a launcher."""
+        if self.answer_to is not None:
+            from midstep.live.launch_answer import answer_launcher
+
+            answer_launcher(self.answer_to, fields)
 
 
 def _interpreter_flags() -> list[str]:

@@ -1,4 +1,4 @@
-"""Watches the forward passes of the modules that a script trains."""
+"""Watches the forward passes of the modules that are trained."""
 
 from __future__ import annotations
 

@@ -1,0 +1,17 @@
+/** Beside the batch of a diagnosed stop: its layers where a value is not finite, else the step data as always. */
+import DiagnosedLayers from "@/features/diagnosis/DiagnosedLayers";
+import { StepDataPanel } from "@/features/panels/StepDataPanel";
+import { useDiagnosis } from "@/live/diagnosis";
+import { Panel } from "@/ui";
+
+interface StopLayersProps {
+  stale: string | null;
+  onPanels: () => void;
+}
+
+export default function StopLayers({ stale, onPanels }: StopLayersProps) {
+  const diagnosis = useDiagnosis();
+  if (diagnosis === null) return <Panel title="Layers" className="h-full" />;
+  if (diagnosis.layers.length === 0) return <StepDataPanel stale={stale} onPanels={onPanels} />;
+  return <DiagnosedLayers diagnosis={diagnosis} stale={stale} />;
+}

@@ -1,0 +1,1 @@
+"""What a loop logs beside numbers: pictures, text, histograms and tables."""

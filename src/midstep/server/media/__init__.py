@@ -1,0 +1,1 @@
+"""What runs logged beside numbers: lists, pictures, texts, histograms, tables."""
