@@ -1,7 +1,8 @@
 """All pictures of the documentation, light and dark: `python -m tools.doc_screenshots`.
 
-They show the classifier of `examples/shapes.py`, attached to midstep. With names of pictures only
-those are made (`hero`, `first-breakpoint`, `live`, `charts`, `features`, `runs`).
+They show the classifier of `examples/shapes.py`, attached to midstep; those of the tutorial on
+four bugs show its scripts. With names of pictures only
+those are made (`hero`, `first-breakpoint`, `live` with all tabs, `four-bugs`, `runs`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from tools import four_bugs_screenshots
 from tools.demo_process import BROWSER_FLAGS, find_chromium, running_script, running_server
 from tools.picture_files import Frame, save_gif, save_png
 
@@ -238,6 +240,8 @@ def main(wanted: list[str]) -> None:
                     broken = train(script, "scan", 1e-3)
                     with running_script(script, "shapes", "0.001", "0.02") as url:
                         make(Training(url, browser, broken), scheme)
+        if not wanted or "four-bugs" in wanted:
+            four_bugs_screenshots.take_all(browser)
         if not wanted or "runs" in wanted:
             with tempfile.TemporaryDirectory() as folder:
                 make_runs(Path(folder), browser)

@@ -21,8 +21,7 @@ def test_a_picture_is_small(image: Path) -> None:
 
 def test_a_picture_of_the_page_is_there_in_both_themes() -> None:
     names = {image.name for image in IMAGES}
-    light = {name.replace("-light.", "-dark.") for name in names if "-light." in name}
-    assert light == {name for name in names if "-dark." in name}
+    assert {name.replace("-light.", "-dark.") for name in names if "-light." in name} <= names
 
 
 def test_every_picture_is_shown_and_every_shown_picture_exists() -> None:
