@@ -164,7 +164,7 @@ class Refusing:
         [{"a": 1}, {"b": object()}],
         {"deep": {"er": {"and": {"further": {"down": r(B, 3)}}}}},
     ],
-    ids=str,
+    ids=lambda batch: type(batch).__name__,
 )
 def test_what_cannot_be_shown_is_other_and_never_an_error(batch: Any) -> None:
     parts = find_parts(batch)
