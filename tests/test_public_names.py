@@ -80,7 +80,7 @@ PUBLIC_NAMES = [
 NAMES_A_USER_TYPES = """
     Breakpoint Client ClientError Command ConfigError ControlError DebugController Hook
     MidstepError Panel Run Session SessionConfig StopTraining StorageError __version__ attach
-    env_state histogram hooks serve table
+    env_state histogram hooks serve table view
 """
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from midstep.control import Command as Command
     from midstep.control import DebugController as DebugController
     from midstep.control import Panel as Panel
+    from midstep.control.samples.view import view as view
     from midstep.core.errors import ClientError as ClientError
     from midstep.core.errors import ConfigError as ConfigError
     from midstep.core.errors import ControlError as ControlError
@@ -42,6 +43,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     {
         "midstep.client": "Client",
         "midstep.control": "Breakpoint Command DebugController Panel",
+        "midstep.control.samples.view": "view",
         "midstep.core.errors": "ClientError ConfigError ControlError MidstepError StopTraining "
         "StorageError",
         "midstep.core.media.given_values": "histogram table",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep import view
 from midstep.control import Command, DebugController
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.core.errors import ControlError
@@ -44,6 +45,7 @@ __all__ = [
     "wait_until",
     "with_hooks",
     "with_media",
+    "with_view",
 ]
 
 PATIENCE_S = 60.0
@@ -61,6 +63,8 @@ class Training:
     """Forward pass: the loss of a batch."""
     ids: Callable[[Any], list[int]]
     """The sample ids that the dataset itself put into a batch."""
+    criterion: torch.nn.Module | None = None
+    """The loss module of the forward pass, if it has one."""
     epochs: int = 2
 
 
@@ -80,6 +84,9 @@ class Trace:
     def close(self, training: Training) -> None:
         """Note weights, buffers, optimizer state and the global generator at the end."""
         self.end = {name: value.clone() for name, value in training.model.state_dict().items()}
+        if training.criterion is not None:
+            state = training.criterion.state_dict().items()
+            self.end |= {f"loss {name}": value.clone() for name, value in state}
         for key, state in training.optimizer.state_dict()["state"].items():
             for name, value in state.items():
                 self.end[f"optimizer {key} {name}"] = torch.as_tensor(value).clone()
@@ -184,17 +191,20 @@ def attached(
     trace: Trace,
     scene: Scene,
     hooks: Callable[[], list[Hook]] = list,
+    view: Any = None,
     media: Callable[[Training, Any], dict[str, Any]] = lambda _training, _batch: {},
 ) -> None:
-    """The same loop under `attach`, perhaps with hooks, or with media that are logged."""
+    """The same loop under `attach`, perhaps with hooks, a view of its samples, or logged media."""
     with attach(
         training.model,
         training.optimizer,
         training.loader,
+        loss_fn=training.criterion,
         save_dir=scene.save_dir,
         controller=scene.controller,
         serve=scene.page,
         port=0,
+        view=view,
     ) as run:
         run.show(*hooks())
         scene.open_page(run.url)
@@ -237,6 +247,24 @@ def with_hooks(training: Training, trace: Trace, scene: Scene) -> None:
     attached(training, trace, scene, hooks=every_hook)
     for events in scene.save_dir.rglob("events*.jsonl"):
         assert "hook_off" not in events.read_text(), "a hook was switched off"
+
+
+def with_view(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with every word of a view, whose function uses torch."""
+    decoded: list[str] = []
+
+    def text(ids: list[int]) -> str:
+        decoded.append(" ".join(f"w{each}" for each in torch.tensor(ids).tolist()))
+        return decoded[-1]
+
+    names = [f"class {k}" for k in range(11)]
+    shown = view(text=text, class_names=names, denormalize=(0.5, 0.5), sample_rate=8_000)
+    attached(training, trace, scene, view=shown)
+    for reader in scene.readers:  # what the page asked for is answered
+        reader.join(PATIENCE_S)
+    has_tokens = hasattr(training.model, "embedding")
+    # Once it was tried, when the run was attached.
+    assert (len(decoded) > 1) == (has_tokens and scene.subscribes), "the view was not used"
 
 
 def two_calls(training: Training, trace: Trace, scene: Scene) -> None:

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tests.checkers.neutral import Training
 
-__all__ = ["conv_net", "small_transformer"]
+__all__ = ["conv_net", "net_with_loss", "small_transformer"]
 
 
 class Images(Dataset[tuple[torch.Tensor, int, int]]):
@@ -49,6 +49,33 @@ def conv_net(**loader: Any) -> Training:
         loss=lambda net, batch: nn.functional.cross_entropy(net(batch[0]), batch[1]),
         ids=lambda batch: batch[2].tolist(),
     )
+
+
+class StatefulLoss(nn.Module):
+    """Weights each sample by how its loss compares with a running mean, with some noise."""
+
+    mean: torch.Tensor
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(()))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        losses = nn.functional.cross_entropy(output, target, reduction="none")
+        losses = losses * (losses.detach() / self.mean).clamp(0.5, 2) * (1 + torch.rand(()) / 10)
+        self.mean.lerp_(losses.detach().mean(), 0.1)
+        self.calls += 1
+        return losses.mean()
+
+
+def net_with_loss() -> Training:
+    """The same net with a loss that has buffers and draws random numbers."""
+    training, criterion = conv_net(), StatefulLoss()
+    training.criterion = criterion
+    training.loss = lambda net, batch: criterion(net(batch[0]), batch[1])
+    return training
 
 
 class Sequences(Dataset[dict[str, torch.Tensor]]):

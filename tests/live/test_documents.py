@@ -11,6 +11,7 @@ import midstep
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.facts import FactsReader, end_state
 from midstep.facts.read.media import MediaReader
+from midstep.server.step_views.batch_json import describe_samples
 from tests.control.loop import IN_VIEW
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -51,6 +52,18 @@ def test_the_panel_in_ten_lines_is_shown(watched) -> None:
     assert set(shown.values) == {"layers", "row norms", "activations", "dead units"}
     assert shown.panels["row norms"].kind == "scatter"
     assert shown.values["row norms"]["weight"].shape == (16,)
+
+
+def test_the_samples_of_the_page_on_views_are_shown_as_text(watched) -> None:
+    run_example("how-to/show-my-samples.md")
+    (control,) = watched
+    shown = control.captures.cloned_batch.samples(0, 2)
+    out = describe_samples(shown)
+    assert (out["texts"], out["labels"]) == (
+        ["a good film", "a bad bad film"],
+        ["positive", "negative"],
+    )
+    assert set(out["predictions"]) <= {"positive", "negative"}
 
 
 def test_the_own_panel_takes_ten_lines() -> None:

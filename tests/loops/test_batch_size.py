@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -165,5 +166,6 @@ def test_the_search_restores_also_when_a_step_raises() -> None:
 def test_the_peak_of_a_call_is_measured() -> None:
     memory = ProcessMemory()
     assert memory.free_bytes() > 0
-    grown = memory.peak_of(lambda: torch.ones(16 * MIB))  # 64 MiB, freed at the end
+    # 64 MiB, freed at the end. Another thread, or the system, may take memory away meanwhile.
+    grown = statistics.median(memory.peak_of(lambda: torch.ones(16 * MIB)) for _ in range(5))
     assert 48 * MIB < grown < 160 * MIB

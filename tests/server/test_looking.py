@@ -47,6 +47,27 @@ def test_batch_travels_as_safetensors(served):
     assert torch.equal(load(answer.body)["batch"], torch.full((4, 64), 0.2))
 
 
+def test_masks_are_layers_of_the_picture_and_a_text_has_neither(served):
+    served.ask("POST", "/debug/step", {})
+    masks = torch.arange(2).reshape(2, 1, 1).expand(2, 8, 8)
+    whole = CapturedBatch(step=0, batch=(torch.rand(2, 3, 8, 8), masks), loss=0.5, etag="1.0.x")
+    served.controller.captures.recent = (whole,)
+    for path in ("picture?", "sample?index=1&format=png&"):
+        answer = served.ask("GET", f"/debug/batch/{path}layer=mask")
+        assert (answer.status, answer.body[:4]) == (200, b"\x89PNG")
+        assert served.ask("GET", f"/debug/batch/{path}layer=prediction").status == 404
+        assert served.ask("GET", f"/debug/batch/{path}layer=pickle").status == 422
+    text = CapturedBatch(step=0, batch=["one", "two"], loss=0.5, etag="2.0.x")
+    served.controller.captures.recent = (text,)
+    assert served.ask("GET", "/debug/batch/sample?index=1").json()["text"] == "two"
+    for path in ("picture?", "sample?index=1&format=png&"):
+        assert served.ask("GET", f"/debug/batch/{path}layer=mask").json()["error"] == "no_picture"
+    assert served.ask("GET", "/debug/batch/sample?index=1&format=safetensors").status == 422
+    # The parts of a sample come from one capture.
+    assert served.ask("GET", "/debug/batch/sample?index=1&etag=2.0.x").status == 200
+    assert served.ask("GET", "/debug/batch/sample?index=1&etag=1.0.x").status == 409
+
+
 def test_step_data_is_listed_and_given(served):
     served.ask("POST", "/debug/step", {"n": 2})
     keys = served.ask("GET", "/debug/step_data/keys").json()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from midstep.control import CapturedBatch
-from midstep.control.capture.batch_samples import main_tensor
+from midstep.control.samples.find_parts import find_parts
 from midstep.core.png import encode_png
 from midstep.server.step_views.batch_json import describe_samples
 from midstep.server.step_views.step_schemas import BatchOut
@@ -73,7 +73,7 @@ def test_png_holds_the_pixels_it_was_given(channels, filtered):
         ((5, 65), "vectors"),
         ((5,), "other"),
         ((), "other"),
-        ((5, 2, 3, 4, 5), "other"),
+        ((5, 2, 3, 4, 5), "frames"),
         ((0, 64), "other"),
     ],
 )
@@ -132,9 +132,9 @@ def test_large_images_are_thinned_to_a_bounded_sheet():
 
 def test_input_is_found_in_mappings_and_sequences():
     x, y = torch.rand(4, 64), torch.arange(4)
-    assert main_tensor((y, [x])) is x
-    assert main_tensor({"label": y, "pixels": x}) is x
-    assert main_tensor({"nothing": "here"}) is None
+    assert find_parts((y, [x])).tensor is x
+    assert find_parts({"label": y, "pixels": x}).tensor is x
+    assert find_parts({"nothing": "here"}).tensor is None
 
 
 def test_labels_losses_and_ids_travel_with_the_batch():
@@ -167,4 +167,4 @@ def test_odd_batches_are_told_without_a_picture(batch):
 def test_a_batch_that_holds_itself_many_times_is_walked_once():
     batch: list = [torch.zeros(2, 3)]
     batch += [batch] * 300  # 300⁴ ways down
-    assert main_tensor(batch) is batch[0]
+    assert find_parts(batch).tensor is batch[0]

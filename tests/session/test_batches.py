@@ -79,12 +79,3 @@ def test_the_loss_is_the_logged_one_else_the_mean_over_micro_batches():
     window.scalars["loss"] = 7.0
     assert window.loss() == 7.0
     assert Window().loss() is None
-
-
-def test_per_sample_losses_are_those_of_one_whole_batch():
-    window = Window()
-    window.add(PAIR, None)
-    window.note_loss(torch.tensor([1.0, 2.0, 3.0]))
-    assert window.losses().tolist() == [1.0, 2.0, 3.0]
-    window.note_loss(torch.tensor([1.0, 2.0]))
-    assert window.losses() is None

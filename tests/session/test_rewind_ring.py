@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError
-from midstep.session.rewind.snapshot_ring import OVERHEAD_BYTES, SnapshotRing, free_host_bytes
+from midstep.session.rewind.snapshot_ring import OVERHEAD_BYTES, SnapshotRing
+from midstep.session.state.host_memory import free_host_bytes
 from midstep.session.state.snapshot import Snapshot, share_unchanged, tree_bytes
 
 FLOAT_BYTES = 4

@@ -38,6 +38,23 @@ describe("readSafetensors", () => {
     expect([...toFloat64(tensors.get("loss.low")?.data as Float32Array)]).toEqual([0.5, Number.NaN]);
   });
 
+  it("reads numbers of 16 bits", () => {
+    const buffer = file(
+      {
+        half: { dtype: "F16", shape: [5], data_offsets: [0, 10] },
+        brain: { dtype: "BF16", shape: [2], data_offsets: [10, 14] },
+      },
+      [
+        new Uint16Array([0x3c00, 0xc000, 0x0001, 0x7c00, 0x7e00]).buffer,
+        new Uint16Array([0x3f80, 0xc040]).buffer,
+      ],
+    );
+    const { tensors } = readSafetensors(buffer);
+    const half = [1, -2, 2 ** -24, Number.POSITIVE_INFINITY, Number.NaN];
+    expect([...(tensors.get("half")?.data ?? [])]).toEqual(half);
+    expect([...(tensors.get("brain")?.data ?? [])]).toEqual([1, -3]);
+  });
+
   it("refuses a header that runs past the end", () => {
     const short = new ArrayBuffer(16);
     new DataView(short).setBigUint64(0, 1_000n, true);

@@ -3,6 +3,8 @@
 const READERS = {
   F64: Float64Array,
   F32: Float32Array,
+  F16: Uint16Array,
+  BF16: Uint16Array,
   I64: BigInt64Array,
   I32: Int32Array,
   I16: Int16Array,
@@ -45,13 +47,27 @@ export function readSafetensors(buffer: ArrayBuffer): SafeTensors {
     const Reader = READERS[dtype];
     if (Reader === undefined)
       throw new TypeError(`tensor ${name} has dtype ${dtype}, which the page cannot read`);
-    tensors.set(name, {
-      dtype,
-      shape,
-      data: new Reader(buffer.slice(start + data_offsets[0], start + data_offsets[1])),
-    });
+    const data = new Reader(buffer.slice(start + data_offsets[0], start + data_offsets[1]));
+    tensors.set(name, { dtype, shape, data: widened(dtype, data) });
   }
   return { tensors, metadata };
+}
+
+/** Numbers of 16 bits, for which there are no typed arrays, as ones of 32 bits. */
+function widened(dtype: DType, data: TensorData): TensorData {
+  if (dtype === "BF16")
+    return new Float32Array(Uint32Array.from(data as Uint16Array, (bits) => bits << 16).buffer);
+  return dtype === "F16" ? Float32Array.from(data as Uint16Array, halfToNumber) : data;
+}
+
+/** A number of 5 bits of exponent and 10 of mantissa. */
+function halfToNumber(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const mantissa = bits & 1023;
+  if (exponent === 31) return mantissa ? Number.NaN : sign * Number.POSITIVE_INFINITY;
+  if (exponent === 0) return sign * mantissa * 2 ** -24;
+  return sign * (1 + mantissa / 1024) * 2 ** (exponent - 15);
 }
 
 /** Any numeric tensor as 64-bit floats; step numbers beyond 2^53 do not occur. */

@@ -13,13 +13,21 @@ class FakeReader implements Reader {
   readonly requests: string[] = [];
   etag = "1.0.1";
   grid: GridOut | null = GRID;
+  mask: BatchOut["mask"] = null;
   /** Called before each answer. */
   before: (path: string) => void = () => undefined;
 
   async get<T>(path: string): Promise<T> {
     this.before(path);
     this.requests.push(path.replace(/^.*\/debug\//, ""));
-    const batch = { etag: this.etag, grid: this.grid, first: 64, shown: 64, nonfinite: 3 } as BatchOut;
+    const batch = {
+      etag: this.etag,
+      grid: this.grid,
+      mask: this.mask,
+      first: 64,
+      shown: 64,
+      nonfinite: 3,
+    } as BatchOut;
     return batch as T;
   }
 
@@ -85,11 +93,34 @@ describe("readBatch", () => {
   });
 });
 
+describe("readBatch of masks", () => {
+  it("requests the layers of the same capture, and shows all or none of them", async () => {
+    const reader = new FakeReader();
+    reader.mask = { layers: ["mask", "prediction"], classes: [] };
+    const { sheet } = await read(reader, null);
+    expect(reader.requests.slice(1)).toEqual([
+      "batch/picture?first=64&count=64&etag=1.0.1",
+      "batch/picture?first=64&count=64&etag=1.0.1&layer=mask",
+      "batch/picture?first=64&count=64&etag=1.0.1&layer=prediction",
+    ]);
+    expect([...(sheet?.layers.keys() ?? [])]).toEqual(["mask", "prediction"]);
+  });
+
+  it("requests no picture in advance from a run that had none", async () => {
+    const reader = new FakeReader();
+    reader.grid = null;
+    await read(reader, "1.0.1");
+    reader.requests.length = 0;
+    await read(reader, "1.0.1");
+    expect(reader.requests).toEqual(["batch?first=64&count=64"]);
+  });
+});
+
 describe("TileSheets", () => {
   it("keeps four and closes the one used longest ago", () => {
     const sheets = new TileSheets();
     const made = ["a", "b", "c", "d", "e"].map((name) => {
-      const sheet = { picture: { close: vi.fn() } } as unknown as TileSheet;
+      const sheet = { picture: { close: vi.fn() }, layers: new Map() } as unknown as TileSheet;
       sheets.put(name, sheet);
       if (name === "d") sheets.get("a");
       return sheet;

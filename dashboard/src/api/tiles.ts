@@ -2,9 +2,13 @@
 import { ApiError, type Reader, runPath } from "./client";
 import type { BatchOut, GridOut } from "./types";
 
+export type MaskLayer = NonNullable<BatchOut["mask"]>["layers"][number];
+
 /** The tiles of samples `first` to `first + count`. */
 export interface TileSheet {
   picture: ImageBitmap;
+  /** Masks of the tiles, with a class as the grey level of each pixel; empty where there is none. */
+  layers: ReadonlyMap<MaskLayer, ImageBitmap>;
   grid: GridOut;
   first: number;
   count: number;
@@ -37,15 +41,17 @@ export class TileSheets {
   put(name: string, sheet: TileSheet): void {
     this.sheets.delete(name);
     this.sheets.set(name, sheet);
-    for (const [oldest, { picture }] of this.sheets) {
+    for (const [oldest, { picture, layers }] of this.sheets) {
       if (this.sheets.size <= this.limit) return;
       this.sheets.delete(oldest);
-      picture.close();
+      for (const each of [picture, ...layers.values()]) each.close();
     }
   }
 }
 
 const sheets = new TileSheets();
+/** Runs whose last batch had no picture: none is requested before the answer says that there is one. */
+const withoutPicture = new Set<string>();
 
 export interface BatchRange {
   first: number;
@@ -70,27 +76,35 @@ export async function readBatch(
 ): Promise<ShownBatch> {
   const path = runPath(runId, "/debug/batch");
   const range = `first=${first}&count=${count}`;
-  const picture = async (name: string): Promise<ArrayBuffer | null> => {
+  const picture = async (name: string, layer?: MaskLayer): Promise<ArrayBuffer | null> => {
+    const chosen = layer === undefined ? "" : `&layer=${layer}`;
     try {
-      return await reader.bytes(`${path}/picture?${range}&etag=${encodeURIComponent(name)}`, signal);
+      return await reader.bytes(`${path}/picture?${range}&etag=${encodeURIComponent(name)}${chosen}`, signal);
     } catch (error) {
       // The run has replaced the capture meanwhile.
       if (error instanceof ApiError && error.status === OTHER_STEP) return null;
       throw error;
     }
   };
-  let early = etag === null || sheets.get(sheetName(runId, etag, first, count)) ? null : picture(etag);
+  const isKnown = etag !== null && sheets.get(sheetName(runId, etag, first, count)) !== undefined;
+  let early = etag === null || isKnown || withoutPicture.has(runId) ? null : picture(etag);
   // Samples that are not images have no picture; the answer says so.
   early?.catch(() => undefined);
   for (let attempt = 1; ; attempt += 1) {
     const batch = await reader.get<"/runs/{run_id}/debug/batch">(`${path}?${range}`, signal);
+    if (batch.grid === null) withoutPicture.add(runId);
+    else withoutPicture.delete(runId);
     if (batch.grid === null) return { batch, sheet: null };
     const name = sheetName(runId, batch.etag, first, count);
     const known = sheets.get(name);
     if (known !== undefined) return { batch, sheet: known };
-    const bytes = await (early !== null && batch.etag === etag ? early : picture(batch.etag));
+    const [bytes, ...masks] = await Promise.all([
+      early !== null && batch.etag === etag ? early : picture(batch.etag),
+      ...(batch.mask?.layers ?? []).map((layer) => picture(batch.etag, layer)),
+    ]);
     early = null;
-    if (bytes !== null) return { batch, sheet: await decodeSheet(name, batch, batch.grid, bytes) };
+    if (bytes && masks.every((mask) => mask !== null))
+      return { batch, sheet: await decodeSheet(name, batch, batch.grid, bytes, masks) };
     if (attempt === MAX_ATTEMPTS) return { batch, sheet: null };
   }
 }
@@ -104,11 +118,22 @@ async function decodeSheet(
   batch: BatchOut,
   grid: GridOut,
   bytes: ArrayBuffer,
+  masks: readonly ArrayBuffer[],
 ): Promise<TileSheet | null> {
-  const picture = await createImageBitmap(new Blob([bytes], { type: "image/png" })).catch(() => null);
+  const picture = await decodePicture(new Blob([bytes], { type: "image/png" }));
   if (picture === null) return null;
+  const layers = new Map<MaskLayer, ImageBitmap>();
+  for (const [index, layer] of (batch.mask?.layers ?? []).entries()) {
+    const mask = await decodePicture(new Blob([masks[index] as ArrayBuffer], { type: "image/png" }));
+    if (mask !== null) layers.set(layer, mask);
+  }
   const { first, shown: count } = batch;
-  const sheet = { picture, grid, first, count, hasGaps: batch.nonfinite > 0 };
+  const sheet = { picture, layers, grid, first, count, hasGaps: batch.nonfinite > 0 };
   sheets.put(name, sheet);
   return sheet;
+}
+
+/** The pixels of a picture as they are in the file; null where it cannot be decoded. */
+export function decodePicture(blob: Blob): Promise<ImageBitmap | null> {
+  return createImageBitmap(blob, { colorSpaceConversion: "none" }).catch(() => null);
 }

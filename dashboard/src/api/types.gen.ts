@@ -550,6 +550,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["batch_sample"];
         put?: never;
@@ -623,6 +625,29 @@ export interface paths {
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1421,6 +1446,8 @@ export interface paths {
         /**
          * Batch Sample
          * @description One sample at full resolution. The whole batch is leased for 5 s.
+         *
+         *     The PNG of an image sequence has all its images, as `grid` describes it.
          */
         get: operations["short_batch_sample"];
         put?: never;
@@ -1494,6 +1521,29 @@ export interface paths {
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["short_cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diagnosis
+         * @description Where the last stop came from, and the error of a failed run; also of a stored run.
+         *
+         *     It stays after the run continues; `step` and `timeline` say which stop it is about. A view-only
+         *     link gets no traceback.
+         */
+        get: operations["short_diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1965,10 +2015,36 @@ export interface components {
             step?: number | null;
         };
         /**
+         * BadInputOut
+         * @description The values of one sample that are not finite.
+         */
+        BadInputOut: {
+            /** Bad */
+            bad: number;
+            /** Field */
+            field: string;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Of */
+            of: number;
+            /** Position */
+            position: number;
+            /** Sample */
+            sample: number | null;
+            /** What */
+            what: string;
+            /** Where */
+            where: string;
+        };
+        /**
          * BatchOut
          * @description The last captured batch: everything but its picture, at most 300 kB.
          */
         BatchOut: {
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
@@ -1977,34 +2053,53 @@ export interface components {
             etag: string;
             /** First */
             first: number;
+            frames: components["schemas"]["FramesOut"] | null;
             grid: components["schemas"]["GridOut"] | null;
             /**
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Labels */
             labels: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Fact */
+            loss_fact: string | null;
+            /** Loss Note */
+            loss_note: string | null;
+            /** Loss Shares */
+            loss_shares: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Losses */
             losses: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Nonfinite In */
+            nonfinite_in: number[] | null;
+            /** Note */
+            note: string | null;
             /** Png */
             png: string | null;
             /** Predictions */
             predictions: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
+            /** Probabilities */
+            probabilities: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Rows */
             rows: (number | ("NaN" | "Infinity" | "-Infinity"))[][] | null;
             /** Sample Ids */
             sample_ids: number[] | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Shown */
             shown: number;
             /** Step */
             step: number;
+            /** Texts */
+            texts: string[] | null;
         };
         /**
          * BatchSubscription
@@ -2129,6 +2224,40 @@ export interface components {
             type: "capture";
         };
         /**
+         * ChangeOut
+         * @description One thing that is compared over the last steps.
+         */
+        ChangeOut: {
+            /** After */
+            after: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Before */
+            before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Cause */
+            is_cause: boolean;
+            /** Key */
+            key: string;
+            /** Line */
+            line: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+            /** Reading */
+            reading: string;
+            /** Step */
+            step: number | null;
+            /** What */
+            what: string;
+        };
+        /**
+         * ClassOut
+         * @description A class of a mask.
+         */
+        ClassOut: {
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Share */
+            share: number;
+        };
+        /**
          * ClusterOut
          * @description A cluster and its pairs.
          */
@@ -2141,6 +2270,21 @@ export interface components {
             pairs: {
                 [key: string]: number;
             };
+        };
+        /**
+         * ColumnOut
+         * @description One value for each sample.
+         */
+        ColumnOut: {
+            /** Cells */
+            cells: (number | ("NaN" | "Infinity" | "-Infinity") | string)[];
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "target";
         };
         /** CommandIn */
         CommandIn: components["schemas"]["PauseCommandIn"] | components["schemas"]["StepCommandIn"] | components["schemas"]["BackCommandIn"] | components["schemas"]["ResumeCommandIn"] | components["schemas"]["RunUntilCommandIn"] | components["schemas"]["StopCommandIn"] | components["schemas"]["SetHparamsCommandIn"] | components["schemas"]["SaveCheckpointCommandIn"] | components["schemas"]["LoadCheckpointCommandIn"] | components["schemas"]["ResetSessionCommandIn"] | components["schemas"]["DeterminismHealthCommandIn"] | components["schemas"]["TestNowCommandIn"] | components["schemas"]["InfluenceCommandIn"] | components["schemas"]["AnyCommandIn"];
@@ -2485,6 +2629,52 @@ export interface components {
             steps: number;
         };
         /**
+         * DiagnosisOut
+         * @description Where a stop came from, found after it on copies.
+         */
+        DiagnosisOut: {
+            /** Batch Size */
+            batch_size: number;
+            /** Broken Samples */
+            broken_samples: number;
+            /** Broken Weights */
+            broken_weights: number;
+            /** Cause */
+            cause: string | null;
+            /** Changes */
+            changes: components["schemas"]["ChangeOut"][];
+            /** Has Ids */
+            has_ids: boolean;
+            /** Inputs */
+            inputs: components["schemas"]["BadInputOut"][];
+            /** Layers */
+            layers: components["schemas"]["LayerOut"][];
+            /** Notes */
+            notes: string[];
+            origin: components["schemas"]["OriginOut"] | null;
+            pictures: components["schemas"]["PicturesOut"] | null;
+            /** Positions */
+            positions: number[];
+            /** Samples */
+            samples: number[];
+            /** Step */
+            step: number;
+            /** Steps */
+            steps: number[];
+            /** Timeline */
+            timeline: number;
+            /** Title */
+            title: string;
+            /** Took S */
+            took_s: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Weights */
+            weights: number;
+            /** Weights Exact */
+            weights_exact: boolean;
+            /** Weights Step */
+            weights_step: number | null;
+        };
+        /**
          * EndIn
          * @description How to end a process that does not react to a stop.
          */
@@ -2565,6 +2755,8 @@ export interface components {
             action: "pause" | "mark";
             /** Breakpoint */
             breakpoint: number;
+            /** Cause */
+            cause: string | null;
             /** Condition */
             condition: string;
             explanation: components["schemas"]["ExplanationOut"] | null;
@@ -2574,12 +2766,19 @@ export interface components {
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /**
+             * Positions
+             * @default []
+             */
+            positions: number[];
             /** Rule */
             rule: string | null;
             /** Samples */
             samples: number[];
             /** Step */
             step: number;
+            /** Title */
+            title: string | null;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
@@ -2609,6 +2808,18 @@ export interface components {
              * @enum {string}
              */
             kind: "expression";
+        };
+        /**
+         * FailureOut
+         * @description The error that ended the run.
+         */
+        FailureOut: {
+            /** Error */
+            error: string;
+            /** Step */
+            step: number | null;
+            /** Traceback */
+            traceback: string | null;
         };
         /**
          * FieldOut
@@ -2721,6 +2932,19 @@ export interface components {
             /** Tensors */
             tensors: string[];
             thresholds: components["schemas"]["ForceThresholds"];
+        };
+        /**
+         * FramesOut
+         * @description Images of one sample, of which the picture of the batch has the first.
+         */
+        FramesOut: {
+            /** Count */
+            count: number;
+            /**
+             * Word
+             * @enum {string}
+             */
+            word: "frame" | "channel";
         };
         /**
          * GradNormCondition
@@ -3168,6 +3392,34 @@ export interface components {
             tags?: string[] | null;
         };
         /**
+         * LayerOut
+         * @description One row: the input, a module, or the loss.
+         */
+        LayerOut: {
+            /** Bad */
+            bad: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Gradient */
+            gradient: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Is Broken */
+            is_broken: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "input" | "module" | "loss";
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "source" | "first" | "carries" | "ok";
+            /** Weight */
+            weight: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Weight Before */
+            weight_before: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
          * LayersSubscription
          * @description The norms of the layers.
          */
@@ -3232,6 +3484,22 @@ export interface components {
             parent: string | null;
             /** Timelines */
             timelines: components["schemas"]["TimelineOut"][];
+        };
+        /**
+         * LinesOut
+         * @description Curves: the smallest and the largest value of each interval, channel after channel.
+         */
+        LinesOut: {
+            /** Channels */
+            channels: number;
+            /** High */
+            high: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Length */
+            length: number;
+            /** Low */
+            low: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Points */
+            points: number;
         };
         /**
          * LoadCheckpointCommandIn
@@ -3308,6 +3576,16 @@ export interface components {
             x: (number | ("NaN" | "Infinity" | "-Infinity"))[];
             /** Y */
             y: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * MaskOut
+         * @description Masks of the images: `…/batch/picture?layer=mask` has a class in each pixel.
+         */
+        MaskOut: {
+            /** Classes */
+            classes: components["schemas"]["ClassOut"][];
+            /** Layers */
+            layers: ("mask" | "prediction")[];
         };
         /**
          * MediaContentOut
@@ -3451,6 +3729,19 @@ export interface components {
             kind: "loss_nonfinite";
         };
         /**
+         * OriginOut
+         * @description Where the first value that is not finite appeared.
+         */
+        OriginOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "input" | "parameter" | "module" | "operation" | "gradient";
+            /** Name */
+            name: string;
+        };
+        /**
          * PairLine
          * @description A pair in the list.
          */
@@ -3587,6 +3878,18 @@ export interface components {
             width: number;
         };
         /**
+         * PicturesOut
+         * @description The first sample at fault, and its row of the first bad output.
+         */
+        PicturesOut: {
+            input: components["schemas"]["PlaneOut"] | null;
+            output: components["schemas"]["PlaneOut"] | null;
+            /** Output Of */
+            output_of: string | null;
+            /** Position */
+            position: number;
+        };
+        /**
          * PingMessage
          * @description Sent after a second without other messages; longer silence means a lost connection.
          */
@@ -3598,6 +3901,28 @@ export interface components {
              * @enum {string}
              */
             type: "ping";
+        };
+        /**
+         * PlaneOut
+         * @description One channel as a small picture.
+         */
+        PlaneOut: {
+            /** Channel */
+            channel: number | null;
+            /** Channels */
+            channels: number;
+            /** Height */
+            height: number;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Levels */
+            levels: string;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Signed */
+            signed: boolean;
+            /** Width */
+            width: number;
         };
         /**
          * PreviewIn
@@ -4066,12 +4391,16 @@ export interface components {
         SampleOut: {
             /** Channels */
             channels: number | null;
+            /** Columns */
+            columns: components["schemas"]["ColumnOut"][] | null;
             /** Count */
             count: number;
             /** Dtype */
             dtype: string;
             /** Etag */
             etag: string;
+            frames: components["schemas"]["FramesOut"] | null;
+            grid: components["schemas"]["GridOut"] | null;
             /** Height */
             height: number | null;
             /** High */
@@ -4082,21 +4411,39 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "images" | "tokens" | "vectors" | "other";
+            kind: "images" | "image_mask" | "frames" | "text" | "tokens" | "table" | "vectors" | "audio" | "series" | "nested" | "other";
             /** Label */
             label: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            lines: components["schemas"]["LinesOut"] | null;
             /** Loss */
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Loss Share */
+            loss_share: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Low */
             low: number | ("NaN" | "Infinity" | "-Infinity");
+            mask: components["schemas"]["MaskOut"] | null;
             /** Nonfinite */
             nonfinite: number;
+            /** Note */
+            note: string | null;
+            /** Pieces */
+            pieces: string[] | null;
+            /** Prediction */
+            prediction: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            /** Probability */
+            probability: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Sample Id */
             sample_id: number | null;
+            /** Sample Rate */
+            sample_rate: number | null;
             /** Shape */
             shape: number[];
             /** Step */
             step: number;
+            /** Text */
+            text: string | null;
+            /** Tokens */
+            tokens: number[] | null;
             /** Values */
             values: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
             /** Width */
@@ -4427,6 +4774,8 @@ export interface components {
             busy_with: string | null;
             /** Checkpoints Off */
             checkpoints_off: string | null;
+            /** Diagnosed Step */
+            diagnosed_step: number | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */
@@ -4617,6 +4966,14 @@ export interface components {
             /** Id */
             id?: string | null;
             payload?: components["schemas"]["StopPayload"];
+        };
+        /**
+         * StopOut
+         * @description The last stop of a run by a breakpoint, a rule or an error.
+         */
+        StopOut: {
+            diagnosis: components["schemas"]["DiagnosisOut"] | null;
+            failure: components["schemas"]["FailureOut"] | null;
         };
         /** StopPayload */
         StopPayload: Record<string, never>;
@@ -6077,6 +6434,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
             };
@@ -6126,6 +6485,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
             };
             header?: never;
             path: {
@@ -6324,6 +6687,38 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -7749,6 +8144,8 @@ export interface operations {
                 first?: number;
                 /** @description How many samples are shown. */
                 count?: number;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
                 /** @description Only of this capture; 409 if it is no longer held. */
                 etag?: string | null;
             };
@@ -7795,6 +8192,10 @@ export interface operations {
                 index: number;
                 /** @description json, png or safetensors */
                 format?: string;
+                /** @description The images, or the classes of their pixels as bytes. */
+                layer?: "image" | "mask" | "prediction";
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
             };
             header?: never;
             path?: never;
@@ -7977,6 +8378,35 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["CosineMatrixOut"];
                     "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StopOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

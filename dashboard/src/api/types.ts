@@ -6,6 +6,11 @@ type Schemas = components["schemas"];
 export type StateOut = Schemas["StateOut"];
 export type RunState = StateOut["state"];
 export type Evidence = Schemas["Evidence"];
+export type StopOut = Schemas["StopOut"];
+export type Diagnosis = Schemas["DiagnosisOut"];
+export type DiagnosedLayer = Schemas["LayerOut"];
+export type DiagnosedChange = Schemas["ChangeOut"];
+export type Plane = Schemas["PlaneOut"];
 export type CommandOut = Schemas["CommandOut"];
 export type BreakpointOut = Schemas["BreakpointOut"];
 export type Condition = Schemas["BreakpointIn"]["condition"];
@@ -111,7 +116,7 @@ export type StreamMessage =
   | Schemas["PingMessage"];
 
 /** A scalar on the wire: strict JSON has no NaN, so the three travel as strings. */
-type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
+export type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
 
 /** Turns a scalar of the wire into a number; none stays none. */
 export function fromWire(value: WireNumber | null | undefined): number | null {

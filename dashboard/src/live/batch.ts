@@ -1,7 +1,8 @@
 /** The samples of the last captured batch, and one of them at full resolution. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { type ApiError, api, runPath } from "@/api/client";
+import type { ApiError } from "@/api/client";
+import { readSample } from "@/api/samples";
 import { type BatchRange, readBatch, type ShownBatch } from "@/api/tiles";
 import type { SampleOut } from "@/api/types";
 import { type Capture, useCapture } from "./captures";
@@ -16,12 +17,6 @@ export function useBatch({ first, count }: BatchRange): Capture<ShownBatch> {
   });
 }
 
-/** One sample as the loop saw it: values, and a picture of full resolution where it is an image. */
-export interface FullSample {
-  sample: SampleOut;
-  picture: Blob | null;
-}
-
 /** Samples that are kept: a few to compare, each may be some megabytes. */
 const MAX_SAMPLES_KEPT = 5;
 const SAMPLES = "sample";
@@ -30,9 +25,9 @@ const SAMPLES = "sample";
 export function useSample(step: number, index: number | null) {
   const runId = useRun((run) => run.runId);
   const queries = useQueryClient();
-  const query = useQuery<FullSample, ApiError>({
+  const query = useQuery<SampleOut, ApiError>({
     queryKey: [SAMPLES, runId, step, index],
-    queryFn: ({ signal }) => readSample(runId ?? "", index ?? 0, signal),
+    queryFn: ({ signal }) => readSample({ runId: runId ?? "", index: index ?? 0 }, signal),
     enabled: runId !== null && index !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -46,11 +41,4 @@ export function useSample(step: number, index: number | null) {
     for (const old of newestFirst.slice(MAX_SAMPLES_KEPT)) cache.remove(old);
   }, [dataUpdatedAt, queries]);
   return query;
-}
-
-async function readSample(runId: string, index: number, signal: AbortSignal): Promise<FullSample> {
-  const path = runPath(runId, `/debug/batch/sample?index=${index}`);
-  const sample = await api.get<"/runs/{run_id}/debug/batch/sample">(path, signal);
-  const isImage = sample.width !== null && sample.height !== null;
-  return { sample, picture: isImage ? await api.blob(`${path}&format=png`, signal) : null };
 }

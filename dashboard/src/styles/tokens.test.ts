@@ -35,6 +35,7 @@ const TEXT: [string, string[]][] = [
   ["accent", ["surface", "bg", "accent-soft"]],
   ["on-accent", ["accent", "accent-hover"]],
   ["on-bad", ["bad-mark"]],
+  ["on-nan", ["nan"]],
   ["ok", ["surface", "ok-soft"]],
   ["warn", ["surface", "warn-soft"]],
   ["bad", ["surface", "bad-soft", "s2"]],

@@ -31,12 +31,16 @@ const DATA: PanelState = { kind: "data" };
 /** What the panel inside leaves out, in one line of its header: "every 14th step". Empty where nothing is left out. */
 export const PanelThinning = createContext("");
 
+/** A choice that the panel inside shows first among its tools, where several share one place. */
+export const PanelChoice = createContext<ReactNode>(null);
+
 /** A panel: header of 36 px, then one of its states. */
 export function Panel(props: PanelProps) {
   const { title, titleShown, fact, stale, tools, state = DATA, children } = props;
   const { className = "", bodyClassName = "", id } = props;
   const shownFact = state.kind === "loading" && state.count ? state.count : fact;
   const thinning = useContext(PanelThinning);
+  const choice = useContext(PanelChoice);
   return (
     <section
       aria-label={title}
@@ -56,6 +60,7 @@ export function Panel(props: PanelProps) {
           data-tools=""
           className="ml-auto flex min-h-9 min-w-0 items-center gap-2 @max-[550px]:flex-wrap @max-[550px]:justify-end"
         >
+          {choice}
           {state.kind === "loading" && state.onCancel ? (
             <Button look="ghost" small onClick={state.onCancel}>
               Cancel

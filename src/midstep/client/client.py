@@ -132,12 +132,19 @@ class Client(CommandMethods):
         """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
         return dict(self._requests.get(self._requests.debug_path("rewind")))
 
+    def why(self) -> dict[str, Any]:
+        """Return where the last stop came from (`diagnosis`), and the error of a `failure`.
+
+        Either is None if there is none.
+        """
+        return dict(self._requests.get(self._requests.debug_path("diagnosis")))
+
     def state(self) -> dict[str, Any]:
         """Return the state of the run: step, paused, parked, loss, lr, and more."""
         return dict(self._requests.get(self._requests.debug_path("state")))
 
     def batch(self, *, first: int = 0, count: int = 64, inline: bool = False) -> dict[str, Any]:
-        """Return the last captured batch: loss, ids, labels and losses of the shown samples.
+        """Return the last captured batch: the shown samples as their kind, ids, targets and losses.
 
         The run captures what you read for five seconds after each call; the first call waits for
         the end of the step in progress, at most two seconds.
@@ -150,27 +157,36 @@ class Client(CommandMethods):
         path, flag = self._requests.debug_path("batch"), "true" if inline else None
         return dict(self._requests.get(path, first=first, count=count, inline=flag))
 
-    def batch_picture(self, *, first: int = 0, count: int = 64, etag: str | None = None) -> bytes:
+    def batch_picture(
+        self,
+        *,
+        first: int = 0,
+        count: int = 64,
+        etag: str | None = None,
+        layer: str = "image",
+    ) -> bytes:
         """Return the picture of the same samples: a PNG, whose tiles `batch()["grid"]` describes.
 
         Args:
             first: index of the first sample.
             count: how many samples, at most 512.
             etag: of `batch()`, for the picture of the same step; it must still be held.
+            layer: `image`, or `mask` or `prediction` for the class of each pixel as a byte.
         """
         path = self._requests.debug_path("batch/picture")
-        return self._requests.fetch(path, first=first, count=count, etag=etag)
+        return self._requests.fetch(path, first=first, count=count, etag=etag, layer=layer)
 
-    def batch_sample(self, index: int, *, picture: bool = False) -> Any:
+    def batch_sample(self, index: int, *, picture: bool = False, layer: str = "image") -> Any:
         """Return one sample at full resolution, as a dict, or as the bytes of a PNG.
 
         Args:
             index: position in the batch.
             picture: whether to return the PNG.
+            layer: of the picture, as in `batch_picture`.
         """
         path = self._requests.debug_path("batch/sample")
         if picture:
-            return self._requests.fetch(path, index=int(index), format="png")
+            return self._requests.fetch(path, index=int(index), format="png", layer=layer)
         return dict(self._requests.get(path, index=int(index)))
 
     def step_data(self, key: str | None = None, *, full: bool = False) -> Any:

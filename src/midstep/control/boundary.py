@@ -200,6 +200,11 @@ class StepBoundary:
         return self._state.boundaries
 
     @property
+    def is_pausing(self) -> bool:
+        """Whether a pause is requested or begun, or steps are made one by one."""
+        return self._state.gate.mode == "pause" or self._state.pause_requested
+
+    @property
     def is_stopping(self) -> bool:
         """Whether a stop is requested or done."""
         return bool(self._state.stop_commands) or self._state.end == "stopped"
@@ -372,6 +377,8 @@ class StepBoundary:
             self._weight_changes.end(is_parking=True)
             self._begin_park()
             state.notify()
+            self._answer_completed()
+            state.call_park_listeners()
         self._answer_completed()
         with state.lock:
             is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader

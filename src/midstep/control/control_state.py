@@ -42,6 +42,12 @@ class ControlState:
     """How many samples the step in progress has; 0 if unknown."""
     end_listeners: tuple[Callable[[], None], ...] = ()
     """Called by the training thread when a step ends."""
+    diagnosis: dict[str, Any] | None = None
+    """Why the run stopped last, replaced as a whole; see `midstep.session.diagnosis`."""
+    failure: dict[str, Any] | None = None
+    """What ended the run, if an error did; replaced as a whole."""
+    park_listeners: tuple[Callable[[], None], ...] = ()
+    """Called by the training thread when it has parked."""
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self.clock = clock
@@ -187,6 +193,16 @@ class ControlState:
                 log.exception("a listener raised at the end of a step and is off")
                 self.end_listeners = _without(self.end_listeners, listener)
 
+    def call_park_listeners(self) -> None:
+        """Call who looks into a run that has just parked. On the training thread."""
+        for listener in self.park_listeners:
+            try:
+                listener()
+            except Exception:
+                # As above; the run stays parked.
+                log.exception("a listener raised when the run parked, and is off")
+                self.park_listeners = _without(self.park_listeners, listener)
+
     # -- sinks: called without the lock -----------------------------------------------------------
 
     def send_intervention(self, **fields: Any) -> None:
@@ -308,5 +324,21 @@ class Sinks:
         def remove() -> None:
             with state.lock:
                 state.end_listeners = _without(state.end_listeners, listener)
+
+        return remove
+
+    def on_park(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when it has parked, once for each park.
+
+        The run already shows that it is paused, and its commands wait until the listener returns.
+        Returns a function that removes the listener.
+        """
+        state = self._state
+        with state.lock:
+            state.park_listeners = (*state.park_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.park_listeners = _without(state.park_listeners, listener)
 
         return remove

@@ -20,6 +20,7 @@ from midstep.control.command_record import Command
 from midstep.control.control_state import ControlState, Sinks
 from midstep.control.panels import Panel
 from midstep.control.run_status import RunStatus
+from midstep.control.samples.view_check import checked_view
 from midstep.core.media.given_values import own_value
 
 
@@ -31,6 +32,11 @@ class DebugController:
     epoch and learning rate, `breakpoints.add_rule` adds a ready-made breakpoint,
     `watches.add_source` offers a tensor, `queue.register` adds a command, and `boundary.finish`
     ends the run.
+
+    Args:
+        view: how samples are shown, as in `midstep.attach`.
+        clock: seconds that only grow.
+        wall: seconds since 1970.
 
     Attributes:
         boundary: the end of a step, called by the training thread.
@@ -53,6 +59,7 @@ class DebugController:
     def __init__(
         self,
         *,
+        view: Any = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -63,6 +70,7 @@ class DebugController:
         self.breakpoints = state.breakpoints
         self.boundary = StepBoundary(state, self.weight_changes)
         self.captures = state.captures
+        self.captures.view = checked_view(view)
         self.status = RunStatus(state)
         self.sinks = Sinks(state)
         _ALIVE.add(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from midstep.control.capture.captured_data import StepData
@@ -153,6 +153,7 @@ class RunStatus:
                 "step_data_additions": shown.additions,
                 "step_data_panels": panels,
                 "breakpoint": state.breakpoint_evidence,
+                "diagnosed_step": None if state.diagnosis is None else state.diagnosis["step"],
                 "repeated": described.get("repeated"),
                 "phase": self.phase,
                 "phase_s": self.phase_s,
@@ -165,6 +166,49 @@ class RunStatus:
                 "offers": sorted(state.queue.registry),
                 "checkpoints_off": described.get("checkpoints_off"),
             }
+
+    @property
+    def evidence(self) -> dict[str, Any] | None:
+        """Why the run is paused, if a breakpoint paused it."""
+        return self._state.breakpoint_evidence
+
+    @property
+    def diagnosis(self) -> dict[str, Any] | None:
+        """Where the last stop came from; None before the first one."""
+        return self._state.diagnosis
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """What ended the run: error, traceback and step; None if no error did."""
+        return self._state.failure
+
+    def note_failure(self, error: str, traceback: str, step: int, *, in_model: bool) -> None:
+        """Note the error that ends the run, before it is shown as failed.
+
+        Args:
+            error: its last line.
+            traceback: all of it.
+            step: finished steps.
+            in_model: whether it came out of a call of a module.
+        """
+        self._state.failure = {
+            "error": error,
+            "traceback": traceback,
+            "step": step,
+            "in_model": in_model,
+        }
+
+    def diagnosed(self, diagnosis: Mapping[str, Any]) -> None:
+        """Show and record where the present stop came from. On the training thread."""
+        state = self._state
+        with state.changing():
+            state.diagnosis = {**diagnosis, "timeline": self.timeline}
+            if state.breakpoint_evidence is not None:
+                shown = {"title": diagnosis["title"], "cause": diagnosis["cause"]}
+                if diagnosis["samples"]:
+                    shown |= {name: diagnosis[name] for name in ("samples", "positions")}
+                state.breakpoint_evidence = {**state.breakpoint_evidence, **shown}
+        state.send_intervention(kind="diagnosis", who="system", **diagnosis)
 
     def _step_data(self) -> tuple[StepData, list[str], dict[str, str]]:
         """The newest step data; the keys that can be shown; the kinds of their panels.

@@ -9,6 +9,8 @@ Shapes: B samples of a batch.
 # ruff: noqa: N803, N806 - names end in their shape
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -37,28 +39,42 @@ def sample_weights(
     >>> sample_weights(torch.tensor([1.0, 3.0]), 1.0) is None
     True
     """
-    losses_B = losses_B.double()
-    count = len(losses_B)
-    counted_B = torch.ones(count) if counts_B is None else counts_B.double()
-    # A sample without anything counted is in no sum and in no mean.
-    present_B = (counted_B > 0).double()
-    ways = [each / (float(each.sum()) or 1.0) for each in (counted_B.double(), present_B)]
-    ways.append(present_B)
+    ways = possible_weights(losses_B, counts_B)
     return next((each for each in ways if _gives(losses_B, each, batch_loss, epsilon)), None)
 
 
+def possible_weights(losses_B: Tensor, counts_B: Tensor | None = None) -> tuple[Tensor, ...]:
+    """The weights w [B] of the mean weighted by the counts, of the mean, and of the sum."""
+    ones_B = torch.ones(len(losses_B), dtype=torch.float64)
+    counted_B = ones_B if counts_B is None else counts_B.double()
+    # A sample without anything counted is in no sum and in no mean.
+    present_B = (counted_B > 0).double()
+    means = [each / (float(each.sum()) or 1.0) for each in (counted_B, present_B)]
+    return (*means, present_B)
+
+
 def _gives(losses_B: Tensor, weights_B: Tensor, batch_loss: float, epsilon: float) -> bool:
-    parts_B = _contributions(losses_B, weights_B)
-    total = parts_B.sum()
-    whole = torch.tensor(batch_loss, dtype=torch.float64)
-    if not (total.isfinite() and whole.isfinite()):
-        return not (total.isfinite() or whole.isfinite())
-    # Losses of both signs may cancel, so the size of the parts is the scale of their rounding.
-    scale = max(float(whole.abs()), float(parts_B.abs().sum()) * 1e-3)
-    return float((total - whole).abs()) <= max(TOLERANCE, 8 * epsilon) * scale
+    parts_B = contributions(losses_B, weights_B)
+    return is_close(float(parts_B.sum()), batch_loss, float(parts_B.abs().sum()), epsilon)
 
 
-def _contributions(losses_B: Tensor, weights_B: Tensor) -> Tensor:
+def is_close(total: float, batch_loss: float, size: float, epsilon: float = 0.0) -> bool:
+    """Whether a sum of parts is the loss of the batch, apart from rounding.
+
+    Args:
+        total: the sum.
+        batch_loss: the loss of the batch.
+        size: the sum of the sizes of the parts. Losses of both signs may cancel, so it is the
+            scale of their rounding.
+        epsilon: precision of the type in which the batch's loss was computed.
+    """
+    if not (math.isfinite(total) and math.isfinite(batch_loss)):
+        return not (math.isfinite(total) or math.isfinite(batch_loss))
+    scale = max(abs(batch_loss), size * 1e-3)
+    return abs(total - batch_loss) <= max(TOLERANCE, 8 * epsilon) * scale
+
+
+def contributions(losses_B: Tensor, weights_B: Tensor) -> Tensor:
     """w_j l_j; 0 for a sample without weight, whose own loss is not a number."""
     return torch.where(weights_B == 0, 0.0, losses_B.double() * weights_B)
 
@@ -69,7 +85,7 @@ def loss_shares(losses_B: Tensor, weights_B: Tensor) -> Tensor | None:
     >>> loss_shares(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5]))
     tensor([0.2500, 0.7500], dtype=torch.float64)
     """
-    parts_B = _contributions(losses_B, weights_B)
+    parts_B = contributions(losses_B, weights_B)
     total = parts_B.sum()
     if not bool(parts_B.isfinite().all()) or bool((parts_B < 0).any()) or not float(total):
         return None

@@ -38,6 +38,7 @@ def attach(
     tags: Sequence[str] = (),
     notes: str = "",
     git_diff: bool = True,
+    view: Any = None,
     total_steps: int | None = None,
     mirror: Sequence[str] = (),
     name: str | None = None,
@@ -72,7 +73,8 @@ def attach(
             out if there is none, and loop over `run.steps(n)`.
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
-        loss_fn: a module whose output is the loss; without it, log the loss.
+        loss_fn: the loss: a module, or a function that you call as `run.loss(output, target)`. Then
+            the page shows the loss of each sample. Without it, log the loss.
         extra_state: further objects of the training by name, such as an average of the weights:
             anything with `state_dict` and `load_state_dict`, arrays and tensors, or two functions
             `(get, set)`. Every snapshot holds them. For environments: `midstep.env_state`.
@@ -83,6 +85,8 @@ def attach(
         notes: about the run, in words; as `tags`.
         git_diff: keep how the tracked files of the git repository differ from the commit, in a file
             of the run directory that only you can read (at most 1 MiB).
+        view: how samples are shown: `midstep.view(…)`, a tokenizer, or a function from token ids
+            to text. Without it, it is guessed from the batch.
         total_steps: of the training, for the progress shown, where the loop cannot know.
         mirror: trackers whose scalars are recorded too: `tensorboard`, `wandb`, `trainer`.
         name: of the run; the script's name if left out.
@@ -118,6 +122,7 @@ def attach(
     >>> run.step
     4
     """
+    from midstep.control.samples.view_check import checked_view
     from midstep.session.config import SessionConfig
 
     optimizers, names = as_optimizers(optimizer)
@@ -150,6 +155,7 @@ def attach(
         settings,
         given_config=config,
         labels=labels,
+        view=checked_view(view),
         git_diff=git_diff,
         total_steps=total_steps,
         mode=current_mode(),

@@ -12,21 +12,24 @@ from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
+from midstep.live.loop.declared_loss import check_declared
 from midstep.live.loop.exit_handler import call_at_exit, error_of_script
 from midstep.live.loop.phases import Phase
 from midstep.live.loop.run_config import header_config
+from midstep.live.loop.saved_training import SavedTraining
 from midstep.live.loop_port import LoopPort
 from midstep.live.mirrors import check_mirrors, mirror_scalars
 from midstep.live.page import Page
-from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
+from midstep.live.plain_loop import AttachedLoader, hook_optimizer
 from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
 from midstep.session.state.step_position import KeptVariables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from midstep.control.samples.view import SampleView
     from midstep.facts import FactsWriter, Lease
     from midstep.facts.index.labels import Labels
     from midstep.live.mode import Mode
@@ -47,6 +50,7 @@ class AttachedRun:
         config: order, checkpoints and resume.
         given_config: the user's settings, for the header.
         labels: tags and note of the run; those that it has already stay.
+        view: how samples are shown; that of the controller if None.
         git_diff: whether to keep the diff of the git repository.
         total_steps: of the training, if the user knows it.
         mode: see `midstep.live.mode`.
@@ -66,6 +70,7 @@ class AttachedRun:
         *,
         given_config: Any = None,
         labels: Labels | None = None,
+        view: SampleView | None = None,
         git_diff: bool = True,
         total_steps: int | None = None,
         mode: Mode,
@@ -80,6 +85,8 @@ class AttachedRun:
         check_mirrors(mirror)
         self.mode, self._mirror = mode, mirror
         self.controller = controller if controller is not None else DebugController()
+        if view is not None:
+            self.controller.captures.view = view
         self.url: str | None = None
         """Address of the page with its token, while it is served."""
         self._parts, self._config = parts, config
@@ -206,7 +213,7 @@ class AttachedRun:
             undo.callback(register_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
         undo.enter_context(loop.others.hooked())
-        undo.enter_context(hook_loss(parts.loss_fn, loop))
+        undo.callback(loop.declared.hook())
         undo.enter_context(mirror_scalars(self._mirror, loop.log))
         if self._start_paused:
             self.controller.pause()
@@ -301,6 +308,15 @@ class AttachedRun:
             loop.batch(handed)
         return handed
 
+    def loss(self, *inputs: Any, **named: Any) -> Any:
+        """Compute the declared loss of the running batch, and show the loss of each sample.
+
+        `loss = run.loss(model(x), y)` calls the `loss_fn` of `attach` with these arguments. For a
+        module that is called once per batch the run sees it without this.
+        """
+        loop, loss_fn = self._begun(), check_declared(self._parts.loss_fn)
+        return loss_fn(*inputs, **named) if loop is None else loop.declared.call(inputs, named)
+
     def keep(self, **variables: Any) -> SimpleNamespace:
         """A namespace for the loop's own variables that move with the state.
 
@@ -380,95 +396,6 @@ class AttachedRun:
         print_notice(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
         if signals is not None and signals.caused(error):
             raise SystemExit(self.opened_run().exit_code)
-
-
-class SavedTraining:
-    """What can be saved of an attached training, and the checkpoint it continues from.
-
-    It is made before the run directory is touched, so that a refusal leaves no directory.
-
-    Args:
-        parts: what is trained.
-        loader: the loader under its order policy, not patched yet.
-        config: whether to resume.
-        report: called once for each thing that a resume cannot repeat exactly.
-
-    Raises:
-        ConfigError: the loop cannot be resumed, or the checkpoint belongs to another training.
-    """
-
-    def __init__(
-        self,
-        parts: TrainingParts,
-        loader: AttachedLoader,
-        config: SessionConfig,
-        report: Callable[[str], object],
-    ) -> None:
-        from midstep.session.engine.resume import find_resume_point
-        from midstep.session.ranks import RankMeeting
-        from midstep.session.state.generators import search_parts
-        from midstep.session.state.training_state import TrainingState, find_loader_generators
-
-        if config.resume != "never" and loader.unordered is not None:
-            raise ConfigError(f"resume={config.resume!r} is not possible: {loader.unordered}")
-        self._parts, self._why_not = parts, loader.unordered
-        fingerprints = _fingerprints(parts, config)
-        self._meeting = RankMeeting.open()
-        self.resume_point = find_resume_point(
-            config, fingerprints, can_allow=False, meeting=self._meeting
-        )
-        self._state: TrainingState | None = None
-        if loader.order is not None:
-            generators = find_loader_generators(parts.train_loader)
-            # Into host memory: how much the user's loop leaves free on the device is unknown.
-            self._state = TrainingState(parts, loader.order, generators, config, to_host=True)
-            self._state.fingerprints = fingerprints
-            # The loader is not patched yet, so its parts are the user's.
-            search = search_parts(parts, self._state.known_generators)
-            problems = self._state.look_for_state(search)
-            for words in [*problems, *self._state.unsaved_state()]:
-                report(f"a resume will not be exact: {words}")
-
-    def open_engine(
-        self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]
-    ) -> list[str]:
-        """Connect the loop with an engine, if its state can be saved, and offer the commands.
-
-        Returns what the user should read about it.
-        """
-        from midstep.live.loop_replay import LoopReplay
-        from midstep.session.engine.rank_resume import compare_weights
-        from midstep.session.engine.session_commands import SessionCommands
-        from midstep.session.engine.training_engine import TrainingEngine
-
-        engine: TrainingEngine | None = None
-        if self._state is not None:
-            resumed = None if self.resume_point is None else self.resume_point.snapshot
-            replay = LoopReplay(self._state, run.controller, resumed)
-            run.offer_tensors(self._parts.model)  # a restore gives lazy parameters their shapes
-            if resumed is not None and self._meeting is not None:
-                compare_weights(self._meeting, self._parts.model, resumed.step)
-            engine = TrainingEngine(
-                run, self._state, replay, on_fault="disable", meeting=self._meeting
-            )
-            undo.callback(engine.close)
-            engine.open(self.resume_point, inexact)
-            engine.name_untracked()
-            loop.use(engine, replay)
-        commands = SessionCommands(run, self._parts, engine, why_not=self._why_not)
-        undo.callback(commands.register())
-        return [] if engine is None else engine.notices
-
-
-def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, Any]:
-    """What identifies the training at a resume; data are read only if one is requested."""
-    from midstep.session.checkpoint.fingerprint import fingerprints
-    from midstep.session.engine.resume import training_fingerprints
-
-    if config.resume == "never":
-        known = fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
-        return {**known, "also": parts.extra_state.names} if parts.extra_state else known
-    return training_fingerprints(parts, config)
 
 
 def _relative(path: Path) -> Path:

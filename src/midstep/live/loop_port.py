@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,11 @@ from midstep.core.media.media_value import scalars_of
 from midstep.data.order.epoch_cursor import IntIds
 from midstep.live.accumulation_check import AccumulationCheck
 from midstep.live.loop import missed_boundaries as missed
+from midstep.live.loop.declared_loss import DeclaredLoss
 from midstep.live.loop.epoch_loop import EpochLoop
 from midstep.live.loop.loader_length import loader_length
 from midstep.live.loop.other_optimizers import OtherOptimizers, has_closure
+from midstep.live.loop.state_search import look_for_state
 from midstep.live.loop.step_loop import StepLoop
 from midstep.live.loop.window import Window, integer_ids
 from midstep.session.state.step_position import KeptVariables
@@ -74,6 +75,8 @@ class LoopPort:
         self._replay: LoopReplay | None = None
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
+        self.declared = DeclaredLoss(parts.loss_fn, self)
+        self._results = self.declared.results(run.controller, parts.model, lambda: self._window)
         self._marker = StepMarker(parts.model, order)
         self._read_rate = used_rate
         self._window = Window()
@@ -109,7 +112,7 @@ class LoopPort:
         """Ignore further calls; an iterator that outlives the run continues without us."""
         self._is_detached = True
         self._reporter.close()
-        for each in (self._missed, self._calls):
+        for each in (self._missed, self._calls, self._results):
             if each is not None:
                 each.close()
         self._window = Window()
@@ -120,10 +123,8 @@ class LoopPort:
 
     def before_batch(self) -> None:
         """A batch is requested: the boundary, if an optimizer step was made since the last one."""
-        if self._is_detached:
-            return
-        if self.in_iteration:
-            return  # the next index is the boundary
+        if self._is_detached or self.in_iteration:
+            return  # in an iteration the next index is the boundary
         if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
             self._begin_pass(self._replay)
         if self._has_stepped:
@@ -157,25 +158,15 @@ class LoopPort:
         if not self._has_looked_for_state:
             # Now, not at the start: the script may make a generator right before its loop.
             self._has_looked_for_state = True
-            FaultGuard("looking for generators", log).run(self._look_for_state)
+            FaultGuard("looking for generators", log).run(
+                look_for_state, self._engine, self.refusals.report
+            )
 
     def _keep_first_state(self) -> None:
         """The state before the first step, or before the first one of a pass."""
         if self._engine is not None:
             self._engine.reapply_due()
             self._engine.take_due_snapshot()
-
-    def _look_for_state(self) -> None:
-        """Save the generators that the loop draws from; report what cannot be saved."""
-        from midstep.session.state.generators import declared, search_frame
-
-        if self._engine is None:
-            return
-        state = self._engine.state
-        known = [*state.known_generators, *state.user_generators.generators.values()]
-        search = search_frame(sys._getframe(), [*known, *declared(state.parts)])
-        for words in state.look_for_state(search):
-            self.refusals.report(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active
@@ -187,7 +178,8 @@ class LoopPort:
         self._is_pass_over = False
         if self._window.count == 0 and self._epochs.is_between:
             self._epochs.batch_came()
-        self._window.add(batch, ids if type(ids) is IntIds else integer_ids(ids))
+        known = ids if type(ids) is IntIds else integer_ids(ids)
+        self._window.add(batch, known, keep=self._controller.breakpoints.can_stop)
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
@@ -256,11 +248,14 @@ class LoopPort:
         if self._has_loader and self._order is not None and self._order.passes == 0:
             self.refusals.say(missed.UNREAD_LOADER)
 
-    def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
-        """The loss module ran; it counts in training, before the optimizer step."""
+    def loss_computed(
+        self, arguments: Sequence[Any], named: Any, output: Any, *, is_named: bool = False
+    ) -> None:
+        """The loss ran; it counts in training, before the optimizer step."""
         is_open = self._window.count or self.in_iteration
         if is_open and not self._has_stepped and self._grad_enabled():
             self._window.note_loss(output)
+            self._results.loss_called(arguments, named, output, is_named=is_named)
             if self._metrics.measuring and len(arguments) == 2:
                 self._metrics.outputs(*arguments)
 
@@ -281,7 +276,7 @@ class LoopPort:
             return
         if not self.in_iteration and (self._loop is not None or not self._has_entered):
             self._has_batch_before = True
-        self._window.declare(batch)
+        self._window.declare(batch, keep=self._controller.breakpoints.can_stop)
 
     # -- run.steps --------------------------------------------------------------------------------
 
@@ -410,8 +405,13 @@ class LoopPort:
             # Directly to the facts: no boundary follows that would send them there.
             self._run.facts.log_values(self._boundary.finished_steps + 1, self._window.scalars)
 
+    def _take_results(self, window: Window) -> Any:
+        is_observed, logged = self._controller.captures.is_observed, window.scalars.get("loss")
+        return self._results.take(window.batches, logged) if is_observed else None
+
     def _hold_window(self, window: Window) -> None:
-        self._reporter.hold_failed_batch(window.batches, window.loss(), window.ids, window.losses())
+        results = self._take_results(window)
+        self._reporter.hold_failed_batch(window.batches, window.loss(), window.ids, results)
 
     # -- the boundary -----------------------------------------------------------------------------
 
@@ -437,6 +437,7 @@ class LoopPort:
         if engine is not None and replay is not None and is_repeated:
             self._accumulation.begin(self._epochs.usual_batches(engine.state.step))
             if not replay.step_repeated(mark):
+                self._results.clear()
                 return
             self._guard.run(self._hold_window, window)  # the boundary shows it, without a report
             self._reporter.show_repeated(loss)
@@ -474,9 +475,7 @@ class LoopPort:
             self._epochs.step_has(window.count)
         if window.optimizer_steps > 1:
             window.scalars["optimizer_steps"] = float(window.optimizer_steps)
-        rates = self.others.take() if self._has_others else {}
-        if rates and window.used_lr is not None:
-            rates[f"lr.{self.others.first}"] = window.used_lr
+        rates = self.others.take(window.used_lr) if self._has_others else {}
         self._reporter.report(
             step=self._boundary.finished_steps + 1,  # the boundary has not counted it yet
             epoch=self._epochs.number,
@@ -484,7 +483,7 @@ class LoopPort:
             scalars={**rates, **window.scalars} if rates else window.scalars,
             batches=window.batches,
             sample_ids=window.ids,
-            losses=window.losses() if self._controller.captures.is_observed else None,
+            results=self._take_results(window),
             mark=mark,
         )
 

@@ -1,16 +1,14 @@
-"""Hooks on the loader, the optimizer and the loss of a plain loop. They call a `LoopPort`.
+"""Hooks on the loader and the optimizer of a plain loop. They call a `LoopPort`.
 
-Each hook is removed when its block ends. An error of ours inside a hook switches that hook off.
+Each hook is removed when its block ends.
 """
 
 from __future__ import annotations
 
-import logging
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
-from midstep.core.fault_guard import disable_on_error
 from midstep.data.batch_structure import count_samples
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from midstep.data.order.order_strategy import OrderConfig
     from midstep.data.order.ordered_loader import BatchListener, OrderedLoader
     from midstep.live.loop_port import LoopPort
-
-log = logging.getLogger("midstep.live")
 
 
 @contextmanager
@@ -37,20 +33,6 @@ def hook_optimizer(optimizer: Optimizer, loop: LoopPort) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def hook_loss(loss_fn: Any, loop: LoopPort) -> Iterator[None]:
-    """Call the port with each output of a loss module; a plain function has no hooks."""
-    if not hasattr(loss_fn, "register_forward_hook"):
-        yield
-        return
-    computed = disable_on_error(loop.loss_computed, "reading the loss", log)
-    handle = loss_fn.register_forward_hook(lambda _module, given, output: computed(given, output))
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 class LoaderListener:

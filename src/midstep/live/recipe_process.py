@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core import strict_json
 from midstep.core.errors import MidstepError
-from midstep.live.launch_answer import answer_launcher
+from midstep.live.script.program.launch_answer import answer_launcher
 
 if TYPE_CHECKING:
     from midstep.loops.recipes import RecipeTraining

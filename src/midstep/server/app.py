@@ -19,6 +19,7 @@ from midstep.server.debug import (
     batched_requests,
     breakpoint_routes,
     command_routes,
+    diagnosis_routes,
     subscription_routes,
     watch_routes,
 )
@@ -101,6 +102,7 @@ def create_app(
         watch_routes.router,
         command_routes.router,
         breakpoint_routes.router,
+        diagnosis_routes.router,
     )
     for router in of_one_run:
         _add(app, router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")

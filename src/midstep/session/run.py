@@ -33,6 +33,7 @@ from midstep.session.step_report import earlier_commands, own_values
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from midstep.session.diagnosis.diagnoser import Diagnoser, TrainingAccess
     from midstep.session.hooks import Hook
     from midstep.session.hooks.hook_manager import HookManager
 
@@ -133,6 +134,9 @@ class Run:
         self.unsaved: str | None = None
         """What was promised at a stop and is not on disk, in words; the exit code is not 0 then."""
         self._hook_manager: HookManager | None = None
+        self.diagnoser: Diagnoser | None = None
+        """Says where a stop came from; None before the model is known."""
+        self._access: TrainingAccess | None = None
         self._process = os.getpid()
         open_missing_standard_streams()
         with ExitStack() as undo:
@@ -260,6 +264,7 @@ class Run:
 
     def _manage_hooks(self, model: Any, optimizer: Any) -> HookManager:
         """The manager for this model; hooks of an earlier model move to it."""
+        from midstep.session.diagnosis.diagnoser import Diagnoser
         from midstep.session.hooks.hook_manager import HookManager
 
         earlier = self._hook_manager
@@ -269,14 +274,25 @@ class Run:
         self._close_hooks()
         manager = HookManager(self.controller, model, optimizer, self._record_hook_off)
         self._hook_manager = manager
+        self.diagnoser = Diagnoser(self.controller, model)
+        if self._access is not None:
+            self.diagnoser.use(self._access)
         for hook in hooks:
             manager.add(hook)
         return manager
 
     def _close_hooks(self) -> None:
         manager, self._hook_manager = self._hook_manager, None
-        if manager is not None:
-            manager.close()
+        diagnoser, self.diagnoser = self.diagnoser, None
+        for each in (manager, diagnoser):
+            if each is not None:
+                each.close()
+
+    def explain_with(self, access: TrainingAccess | None) -> None:
+        """Look for the cause of stops with what this training gives; None: it has ended."""
+        self._access = access
+        if self.diagnoser is not None and access is not None:
+            self.diagnoser.use(access)
 
     def _record_hook_off(self, key: str, why: str) -> None:
         """Record that a hook raised and was switched off."""
@@ -346,11 +362,15 @@ class Run:
         """Record an error; returns its reason in words."""
         self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
+        trace = "".join(traceback.format_exception(error))
+        frames = traceback.walk_tb(error.__traceback__)
+        in_model = any(frame.f_code.co_name == "_call_impl" for frame, _ in frames)
+        self.controller.status.note_failure(reason, trace, self.step, in_model=in_model)
         self.facts.event(
             Moment.EXCEPTION,
             error=reason,
             error_type=type(error).__qualname__,
-            traceback="".join(traceback.format_exception(error)),
+            traceback=trace,
             **self._totals(),
         )
         return reason

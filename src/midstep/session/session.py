@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from midstep.control import Command, DebugController
+from midstep.control.samples.view_check import checked_view
 from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
 from midstep.core.random_streams import stream_key
@@ -128,6 +129,8 @@ class Session:
         run: a run that you opened, to train in it. Its controller is used. The session neither
             records its end nor closes it. Or a function that opens a run for the session's
             controller, called with the trainer once all checks have passed; its end is recorded.
+        view: how samples are shown: `midstep.view(…)`, a tokenizer, or a function from token ids
+            to text. Without it, it is guessed from the batch.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -156,10 +159,14 @@ class Session:
         config: SessionConfig | None = None,
         extra_state: Mapping[str, Any] | None = None,
         run: Run | RunOpener | None = None,
+        view: Any = None,
     ) -> None:
         self.config = config if config is not None else SessionConfig()
         self._given_run = run if isinstance(run, Run) else None
+        shown = checked_view(view)
         self.controller = controller_for(self._given_run, controller, self.config)
+        if shown is not None:
+            self.controller.captures.view = shown
         self._open_run: RunOpener = (
             partial(open_run, self.config, controller=self.controller)
             if run is None or isinstance(run, Run)

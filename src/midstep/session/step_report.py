@@ -17,6 +17,7 @@ from midstep.session.state.epoch_progress import EpochMeter
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from midstep.control.capture.sample_results import Results
     from midstep.session.metrics.runtime_metrics import RuntimeMetrics
     from midstep.session.run import Run
     from midstep.session.state.training_state import StepMark
@@ -115,7 +116,7 @@ class StepReporter:
         scalars: Mapping[str, Any],
         batches: Sequence[Any],
         sample_ids: Sequence[Any] | None,
-        losses: Any = None,
+        results: Results | str | None = None,
         mark: StepMark | None = None,
     ) -> dict[str, Any]:
         """Report a step before the boundary counts it; returns its row of the facts.
@@ -127,9 +128,12 @@ class StepReporter:
             scalars: of the user's step, owned by us, see `own_values`.
             batches: references to its micro-batches, or to the first of them.
             sample_ids: in batch order; None if they are unknown.
-            losses: per sample, if known.
+            results: losses and predictions of its samples, while they are in view.
             mark: its learning rate, and the checksums that are recorded with it.
         """
+        diagnoser = self._run.diagnoser
+        if diagnoser is not None and diagnoser.held.is_on:
+            diagnoser.held.note_batches(batches, sample_ids)
         samples = 0 if sample_ids is None else len(sample_ids)
         self._meter.add(samples)
         if not self._user_names.issuperset(scalars):
@@ -142,7 +146,7 @@ class StepReporter:
         self._boundary.log(values)
         self._describe(epoch)
         if batches:
-            self._capture(batches, loss, sample_ids, losses)
+            self._capture(batches, loss, sample_ids, results)
         return values
 
     def _add_mark(self, step: int, mark: StepMark, row: dict[str, Any]) -> None:
@@ -189,14 +193,18 @@ class StepReporter:
             self._run.controller.status.describe(lr=described[0], epoch=epoch)
 
     def _capture(
-        self, batches: Sequence[Any], loss: Any, sample_ids: Sequence[Any] | None, losses: Any
+        self,
+        batches: Sequence[Any],
+        loss: Any,
+        sample_ids: Sequence[Any] | None,
+        results: Results | str | None,
     ) -> None:
         """Pass the batch on. Micro-batches are joined only when the batch is copied."""
         batch = batches[0] if len(batches) == 1 else partial(join, batches)
         labels = partial(_labels, batches)
         # `kept`: no code of the user runs before the boundary, so the clone can wait until then.
         self._captures.capture(
-            batch, loss, labels=labels, sample_ids=sample_ids, losses=losses, kept=True
+            batch, loss, labels=labels, sample_ids=sample_ids, results=results, kept=True
         )
 
     def show_repeated(self, loss: Any) -> None:
@@ -209,13 +217,13 @@ class StepReporter:
         batches: Sequence[Any],
         loss: Any = None,
         sample_ids: Sequence[Any] | None = None,
-        losses: Any = None,
+        results: Results | str | None = None,
     ) -> None:
         """Keep the batch of a step that raised, for viewers of a run that parks at the error."""
         if batches:
             batch = join(batches)
             self._captures.hold_failed_batch(
-                batch, loss, labels=labels_of(batch), sample_ids=sample_ids, losses=losses
+                batch, loss, labels=labels_of(batch), sample_ids=sample_ids, results=results
             )
 
     # -- epochs -----------------------------------------------------------------------------------

@@ -95,6 +95,21 @@ def test_a_paused_script_is_stepped_looked_at_and_stopped(tmp_path, start):
     assert end_state(only_run(tmp_path)).state == "stopped"
 
 
+def test_the_losses_of_samples_of_a_usual_script_are_known(start):
+    script = start("loader", starts_paused=True)
+    client = page_of(script)
+    wait_until_parked(client)
+    client.step(2)
+    batch = client.batch()
+    assert batch["loss_note"] is None
+    assert sum(batch["losses"]) / 8 == pytest.approx(batch["loss"], rel=1e-5)
+    assert sum(batch["loss_shares"]) == pytest.approx(1)
+    assert set(batch["predictions"]) <= {0, 1, 2}
+    client.stop()
+    script.communicate(60)
+    assert script.wait() == 0
+
+
 def test_an_exception_ends_the_process_unless_it_parks(tmp_path, start):
     ends = start("endless", "3")
     _, err = ends.communicate(60)

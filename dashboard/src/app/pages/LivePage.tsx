@@ -13,12 +13,16 @@ import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
-import { useRunId, useStale } from "@/live/hooks";
+import { diagnosedStep } from "@/live/diagnosed";
+import { useNoCommandsReason, useRunId, useRunState, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
 import { LivePill } from "./LivePill";
 
+const StopPanels = lazy(() => import("./StopPanels"));
+const StopLayers = lazy(() => import("./StopLayers"));
+const SampleCause = lazy(() => import("@/features/diagnosis/SampleCause"));
 const LossPanel = lazy(() => import("@/features/scalars/LossPanel"));
 const ChartsTab = lazy(() => import("@/features/scalars/ChartsTab"));
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
@@ -138,6 +142,9 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   const focusPoint = useCallback((point: Focus["point"]) => {
     focus.current = { ...focus.current, point };
   }, []);
+  const culprits = useCulprits();
+  const noCommands = useNoCommandsReason();
+  const isDiagnosed = useRunState((state) => diagnosedStep(state) !== null) ?? false;
   const loss = (
     <PanelSlot title="Loss">
       <LossPanel
@@ -153,7 +160,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
         <div
-          className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
+          className={`${COLUMN} ${isDiagnosed ? "grid-rows-[minmax(0,1fr)_190px] max-[1199px]:grid-rows-[436px_190px]" : "grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]"}`}
         >
           <LivePanelSlot title="Batch">
             <BatchPanel
@@ -161,28 +168,56 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
               onFocusSample={focusSample}
               onBreak={(id) => void breakOn(id)}
               onInfluence={onPanels}
+              culprits={culprits}
+              detail={(sample, onOpen) =>
+                culprits.includes(sample.batchIndex) && (
+                  <Suspense fallback={null}>
+                    <SampleCause
+                      {...{ sample, onOpen }}
+                      onBreak={(id) => void breakOn(id)}
+                      breakReason={noCommands}
+                    />
+                  </Suspense>
+                )
+              }
               stale={stale}
             />
           </LivePanelSlot>
-          <div
-            className={`${COLUMN} grid-cols-[minmax(0,5fr)_minmax(0,6fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
-          >
-            <PanelSlot title="Breakpoints">
-              <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
+          {isDiagnosed ? (
+            <PanelSlot title="What changed">
+              <StopPanels propose={() => proposalFrom(focus.current)} stale={stale} />
             </PanelSlot>
-            <PanelSlot title="Commands">
-              <CommandsPanel stale={stale} />
-            </PanelSlot>
-          </div>
+          ) : (
+            <div
+              className={`${COLUMN} grid-cols-[minmax(0,5fr)_minmax(0,6fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
+            >
+              <PanelSlot title="Breakpoints">
+                <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
+              </PanelSlot>
+              <PanelSlot title="Commands">
+                <CommandsPanel stale={stale} />
+              </PanelSlot>
+            </div>
+          )}
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
           <LivePanelSlot title="Step data">
-            <StepDataPanel stale={stale} onPanels={onPanels} />
+            {isDiagnosed ? <StopLayers stale={stale} /> : <StepDataPanel stale={stale} onPanels={onPanels} />}
           </LivePanelSlot>
         </div>
       </div>
     </PanelArea>
+  );
+}
+
+const NOBODY: readonly number[] = [];
+
+/** Positions of the samples that the stop came from. */
+function useCulprits(): readonly number[] {
+  return (
+    useRunState((state) => (diagnosedStep(state) === null ? undefined : state.breakpoint?.positions)) ??
+    NOBODY
   );
 }
 

@@ -14,6 +14,9 @@ const evidence: Evidence = {
   action: "pause",
   rule: null,
   explanation: null,
+  positions: [],
+  title: null,
+  cause: null,
 };
 const state = {
   state: "paused",
@@ -23,6 +26,39 @@ const state = {
   reason: null,
 } as StateOut;
 const live = { status: "live", ageS: 0 } as const;
+
+describe("the cause of a stop", () => {
+  const cause = "First non-finite: input of sample 1,234 → conv1 output";
+  const found = { ...evidence, title: "Loss is NaN.", cause, samples: [1234] };
+
+  it("stands in place of the symptom, with the way back", () => {
+    expect(statusPillOf({ ...state, breakpoint: found }, live)).toMatchObject({
+      tone: "bad",
+      title: "Loss is NaN.",
+      text: cause,
+      offer: "back",
+    });
+  });
+
+  it("that is a change keeps what was measured beside it", () => {
+    const changed = {
+      ...evidence,
+      title: "",
+      cause: "Learning rate 0.02 → 1.6 (× 80) at step 300",
+      note: null,
+    };
+    expect(statusPillOf({ ...state, breakpoint: changed }, live)).toMatchObject({
+      tone: "warn",
+      title: "Stopped by breakpoint 2",
+      text: "Learning rate 0.02 → 1.6 (× 80) at step 300 · loss z-score 12.5 > 4",
+    });
+  });
+
+  it("of an error is its traceback", () => {
+    const failed = { ...state, state: "failed", reason: "ValueError: no", breakpoint: null } as StateOut;
+    expect(statusPillOf(failed, live)).toMatchObject({ title: "Failed.", offer: "traceback" });
+  });
+});
 
 describe("evidenceText", () => {
   it("puts the measured value before the limit", () => {
@@ -78,6 +114,7 @@ describe("reasonOf", () => {
       title: "Failed.",
       text: "ValueError: bad batch",
       samples: [],
+      offer: "traceback",
     });
     // The strip says where; without a reason there is nothing to add.
     expect(statusPillOf({ ...state, state: "finished", reason: null }, live)).toBeNull();

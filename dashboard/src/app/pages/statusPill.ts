@@ -13,6 +13,8 @@ export interface StatusPill {
   samples: readonly number[];
   /** What a rule's finding means; null for other reasons. */
   explanation?: ExplanationOut | null;
+  /** The way out, where there is one. */
+  offer?: "back" | "traceback";
 }
 
 const COMPARED = /^(.+?) (<=|>=|<|>|==|!=) (\S+)$/;
@@ -48,7 +50,8 @@ export function statusPillOf(state: StateOut | null, connection: Freshness): Sta
   if (end) {
     const { word, ...look } = end;
     // The strip says at which step it ended; the pill only why.
-    return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [] } : null;
+    const offer = state.state === "failed" ? "traceback" : undefined;
+    return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [], offer } : null;
   }
   return state.parked ? whyParked(state) : whereTo(state);
 }
@@ -60,11 +63,27 @@ function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
     const hit = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
     const text = reason ? `${hit}. ${reason}` : hit;
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
+    if (breakpoint.cause)
+      return { ...causeOf(breakpoint, breakpoint.cause, hit), title: breakpoint.title || title };
     return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }
   return reason
     ? { tone: "warn", icon: "warning", title: "Paused by midstep:", text: reason, samples: [] }
     : null;
+}
+
+/** Where the stop came from, in place of what was noticed. */
+function causeOf({ samples, explanation }: Evidence, cause: string, hit: string): Omit<StatusPill, "title"> {
+  const isBroken = cause.startsWith("First non-finite");
+  return isBroken
+    ? { tone: "bad", icon: "refused", text: cause, samples, offer: "back" }
+    : {
+        tone: "warn",
+        icon: "diamond",
+        text: explanation ? cause : `${cause} · ${hit}`,
+        samples,
+        explanation,
+      };
 }
 
 function whereTo({ state, waiting_for, run_until, step, phase, phase_s }: StateOut): StatusPill | null {

@@ -12,8 +12,17 @@ import { thinningText } from "@/live/captures";
 import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
+import {
+  type DescribeSample,
+  MAX_SHOWN,
+  type Order,
+  SHOWN_AT_FIRST,
+  sampleAt,
+  samplesOf,
+  shownOrder,
+} from "@/samples/samples";
 import { Panel, StepAction } from "@/ui";
-import { INFLUENCE, MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE } from "./words";
 
 // The code that draws comes while the first batch is captured.
 const loadView = () => import("./BatchView");
@@ -29,10 +38,15 @@ interface BatchPanelProps {
   onBreak: (sampleId: number) => void;
   /** Which samples moved which is known now, among the panels of this step. */
   onInfluence: () => void;
+  /** Positions of the samples that stopped the run; the first one gets the cursor. */
+  culprits: readonly number[];
+  /** In place of the line that describes a sample; nothing for those that have no more to tell. */
+  detail: DescribeSample;
   stale: string | null;
 }
 
-export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, stale }: BatchPanelProps) {
+export function BatchPanel(props: BatchPanelProps) {
+  const { pointedOut, onFocusSample, onBreak, onInfluence, culprits, detail, stale } = props;
   const influence = useInfluence(onInfluence);
   const [order, setOrder] = useUrlChoice<Order>("sort", ["loader", "loss"]);
   const [range, setRange] = useState<BatchRange>(FIRST);
@@ -55,6 +69,13 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     );
     if (first >= 0) setCursor(first);
   }, [pointedOut, batch !== null]);
+
+  const culprit = culprits[0];
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above; the step tells one stop from the next
+  useEffect(() => {
+    if (!batch || culprit === undefined) return;
+    setCursor(shownOrder(samplesOf(batch), order).indexOf(culprit));
+  }, [culprit, batch?.step]);
 
   const reorder = (next: Order) => {
     // The same sample stays under the cursor wherever it goes.
@@ -84,6 +105,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
           order,
           cursor,
           pointedOut,
+          culprits,
+          detail,
           onBreak,
           breakReason,
           influence,

@@ -11,8 +11,8 @@ import { useStepKeys } from "./panelKeys";
 import { useChosenKey, useKeyList } from "./useStepEntry";
 
 interface StepDataPanelProps {
-  /** Shows the Panels tab, where an entry can be large. */
-  onPanels: () => void;
+  /** Shows the Panels tab, where an entry can be large; left out where that cannot be reached. */
+  onPanels?: () => void;
   stale: string | null;
 }
 
@@ -42,14 +42,16 @@ export function StepDataPanel({ stale, onPanels }: StepDataPanelProps) {
       onSort={(sort: Sort) => setOrder(sortText(sort))}
       onEntry={setShown}
       corner={
-        <IconButton
-          icon="expand"
-          label={`Maximize ${key}`}
-          onClick={() => {
-            onPanels();
-            setLarge(key);
-          }}
-        />
+        onPanels && (
+          <IconButton
+            icon="expand"
+            label={`Maximize ${key}`}
+            onClick={() => {
+              onPanels();
+              setLarge(key);
+            }}
+          />
+        )
       }
     />
   );

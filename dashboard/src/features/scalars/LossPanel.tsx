@@ -29,6 +29,7 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
   const names = useMemo(() => [...new Set([name, ...logged])].sort(), [name, logged]);
   const [smoothing, setSmoothing] = useSmoothing(DEFAULT_TREND.smoothing);
   const [zoom, setZoom] = useUrlState("zoom", "");
+  const [at] = useUrlState("at", "");
   const [scale, setScale] = useUrlChoice("scale", ["linear", "log"]);
   const { series, version, loading, error } = useSeries(name);
   const breakpoints = useBreakpoints();
@@ -70,6 +71,7 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
           band,
           marks,
           view,
+          at: at === "" ? null : Number(at),
           expanded,
           onExpand,
           onFocusPoint,

@@ -1,10 +1,10 @@
 /** The loss panel: legend or read-out in the header, chart or table below. */
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import type { Theme } from "@/charts/colors/viridis";
 import { LineChart } from "@/charts/line";
 import type { LinePlot } from "@/charts/line/LinePlot";
-import type { Line, Mark, Pointed } from "@/charts/line/lines";
+import { type Line, type Mark, type Pointed, snapToPoint } from "@/charts/line/lines";
 import type { Points, Trend } from "@/charts/line/trend";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
@@ -30,6 +30,8 @@ export interface LossViewProps {
   band: Band;
   marks: readonly Mark[];
   view: View;
+  /** A step to put the cursor on; null where none was asked for. */
+  at: number | null;
   onView: (view: View) => void;
   logScale: boolean;
   onLogScale: (on: boolean) => void;
@@ -61,6 +63,11 @@ export function LossView(props: LossViewProps) {
   const lastLabel = last < 0 ? "" : `${formatValue(points.value[last])} at step ${formatCount(end)}`;
   const lines = useLossLine(props, lastLabel);
   const at = cursor !== null && cursor.index <= last ? cursor : null;
+  const { at: wanted } = props;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another step moves the cursor, a new point does not
+  useEffect(() => {
+    if (wanted !== null && last >= 0) setCursor(snapToPoint([...lines], wanted));
+  }, [wanted, last < 0]);
   const moveTo = (next: Pointed | null) => {
     setCursor(next);
     props.onFocusPoint(next === null ? null : { name, value: next.y });

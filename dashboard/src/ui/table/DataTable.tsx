@@ -37,6 +37,8 @@ export interface TableColumn {
   look?: string;
   /** Its cells name their rows. */
   rowHeader?: boolean;
+  /** Numbers that are not finite have a ground of their own: they are inputs, not measurements. */
+  marksNan?: boolean;
 }
 
 export interface Sort {
@@ -91,6 +93,8 @@ interface DataTableProps {
   headless?: boolean;
   /** As high as its rows, inside something that scrolls. */
   fit?: boolean;
+  /** The last row came into sight: more may be loaded. */
+  onEnd?: () => void;
   onHover?: (hovered: boolean) => void;
 }
 
@@ -140,6 +144,12 @@ export function DataTable(props: DataTableProps) {
   });
   const shown = fit ? items.map((_, index) => ({ index, start: index * ROW_HEIGHT })) : fixed.rows;
   const pool = Math.max(POOL, shown.length);
+  const { onEnd } = props;
+  const isAtEnd = shown.at(-1)?.index === items.length - 1;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: with more rows the end is another one
+  useEffect(() => {
+    if (isAtEnd) onEnd?.();
+  }, [isAtEnd, items.length, onEnd]);
   const sorted = sort?.column ?? null;
   const tracks = useMemo(
     () => tracksOf(columns, styles, { actions: actions?.width, sorted }),
@@ -490,7 +500,13 @@ function BodyCell({ column, row, style, first, cellRole }: BodyCellProps) {
       title={column.titleOf?.(row)}
       className={`min-w-0 truncate pr-2 last:pr-0 ${column.numeric && !first ? "text-right" : ""} ${look} ${odd ? "font-medium text-bad" : ""}`}
     >
-      {column.render ? column.render(row) : cellText(cell, style)}
+      {column.render ? (
+        column.render(row)
+      ) : odd && column.marksNan ? (
+        <span className="rounded-chip bg-nan px-1 text-on-nan">{cellText(cell, style)}</span>
+      ) : (
+        cellText(cell, style)
+      )}
     </div>
   );
 }

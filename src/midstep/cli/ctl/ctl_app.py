@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from midstep.cli.ctl import breakpoint_commands, command_options, force_commands, watch_commands
+from midstep.cli.ctl import (
+    batch_command,
+    breakpoint_commands,
+    command_options,
+    force_commands,
+    watch_commands,
+    why_command,
+)
 from midstep.cli.ctl.run_option import RunOption, reword_error, with_run_option
-from midstep.cli.output.screen import Screen, print_json
+from midstep.cli.output.screen import print_json
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import align_columns, format_number
 from midstep.core.commands.catalog import COMMANDS
-from midstep.core.errors import ConfigError, StorageError
 
 MOVE, LOOK, CHANGE = "Move the run", "Look into the run", "Change, save and load"
 app = typer.Typer(
@@ -40,83 +45,6 @@ def state(target: RunOption) -> None:
     """Show the state: step, loss, epoch, learning rate, speed, and why the run is paused."""
     current = target.client().state()
     target.answer(current, format_state(current, full=True))
-
-
-@with_run_option
-def batch(
-    target: RunOption,
-    save: Annotated[
-        Path | None, typer.Option("--save", help="Write the picture of the batch to this PNG file.")
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option("--sample", min=0, help="Only this sample, at full resolution.")
-    ] = None,
-) -> None:
-    """Show the last captured batch: step, loss, the samples with the highest losses.
-
-    With --sample one sample, at full resolution.
-    """
-    client = target.client()
-    if sample is not None:
-        shown = client.batch_sample(sample)
-        if save is not None:
-            _check_images(shown)
-            _save_picture(client.batch_sample(sample, picture=True), save)
-        target.answer(shown, lambda screen: _print_sample(screen, shown, save))
-        return
-    captured = client.batch()
-    if save is not None:
-        _check_images(captured)
-        _save_picture(client.batch_picture(etag=captured["etag"]), save)
-    target.answer(captured, lambda screen: _print_batch(screen, captured, save))
-
-
-def _check_images(captured: dict[str, Any]) -> None:
-    if captured["kind"] != "images":
-        raise ConfigError(
-            f"this batch has no picture, because its samples are {captured['kind']}; "
-            "use --json instead"
-        )
-
-
-def _save_picture(png: bytes, path: Path) -> None:
-    try:
-        path.write_bytes(png)
-    except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}; name another file with --save"
-        ) from error
-
-
-def _print_batch(screen: Screen, captured: dict[str, Any], saved: Path | None) -> None:
-    shape, loss = captured["shape"][1:], captured["loss"]
-    screen.print_line(f"batch {captured['step']}: {captured['count']} samples {shape}, loss {loss}")
-    for sample_id, label, sample_loss in _highest_losses(captured):
-        screen.print_line(f"  sample {sample_id}  label {label}  loss {sample_loss:.5g}")
-    if saved is not None:
-        screen.print_line(f"picture in {saved}")
-
-
-def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) -> None:
-    parts = [f"sample {sample['index']} of batch {sample['step']}: {sample['shape']}"]
-    parts += [
-        f"{name} {sample[field]}"
-        for name, field in (("id", "sample_id"), ("label", "label"), ("loss", "loss"))
-        if sample[field] is not None
-    ]
-    screen.print_line(", ".join(parts))
-    screen.print_line(f"values {sample['low']} to {sample['high']}")
-    if saved is not None:
-        screen.print_line(f"picture in {saved}")
-
-
-def _highest_losses(captured: dict[str, Any], count: int = 5) -> list[tuple[Any, Any, float]]:
-    """Return id, label and loss of the samples with the highest losses."""
-    losses = [each for each in captured.get("losses") or [] if isinstance(each, int | float)]
-    blank = [""] * len(losses)
-    ids, labels = captured.get("sample_ids") or blank, captured.get("labels") or blank
-    rows = zip(ids, labels, losses, strict=False)
-    return sorted(rows, key=lambda row: -row[2])[:count]
 
 
 @with_run_option
@@ -205,7 +133,8 @@ for definition in COMMANDS.values():
 _add_commands(
     LOOK,
     ("state", state, "--json"),
-    ("batch", batch, "--save batch.png"),
+    ("why", why_command.why, ""),
+    ("batch", batch_command.batch, "--save batch.png"),
     ("step-data", step_data, "layers"),
     ("scalars", scalars, "loss lr"),
     ("forces", force_commands.forces, "17 --json"),

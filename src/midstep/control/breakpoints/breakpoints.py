@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from midstep.control.breakpoints.conditions import Condition, Hit, LossZ, StepView, make_condition
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
+from midstep.control.breakpoints.recent_steps import RecentSteps
 from midstep.control.breakpoints.rolling_statistics import UsualBatch
 from midstep.control.breakpoints.rule import Rule
 from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids, is_on_device
+from midstep.control.capture.sample_results import outliers
 from midstep.control.command_record import Command
 from midstep.core.errors import ConfigError
 
@@ -28,8 +30,6 @@ MAX_KEPT_VALUES = 1_000_000
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
 """Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
-OUTLIER_Z = 3.0
-"""Losses so many standard deviations above the mean carry a hit."""
 Action = Literal["pause", "mark"]
 """Pause the run, or only record a mark in its facts and on its charts."""
 
@@ -107,6 +107,10 @@ class Breakpoints:
         self._by_id: dict[int, Breakpoint] = {}
         self._next_id = 1
         self.armed: tuple[Breakpoint, ...] = ()
+        self.can_stop = False
+        """Whether an armed breakpoint pauses the run; then a step is kept for its diagnosis."""
+        self.recent = RecentSteps()
+        """The last steps in which one was armed."""
         self.scalar_names: frozenset[str] = frozenset()
         """Scalars that the armed breakpoints read."""
         self._needs_sample_ids = False
@@ -186,6 +190,7 @@ class Breakpoints:
             changed = self._find(breakpoint_id)
             _check_action(action)
             changed.action = action
+            self._rearm()
             return changed
 
     def list_all(self) -> list[Breakpoint]:
@@ -203,6 +208,7 @@ class Breakpoints:
     def _rearm(self) -> None:
         # After every change, so that a step tests three attributes and no breakpoint.
         self.armed = tuple(each for each in self._by_id.values() if each.enabled)
+        self.can_stop = any(each.action == "pause" for each in self.armed)
         self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
         self._needs_sample_ids = any(each.kind == "sample" for each in self.armed)
 
@@ -232,6 +238,12 @@ class Breakpoints:
         Returns what to record: marks whose condition begins to hold, then the first one that
         pauses the run.
         """
+        state = self._state
+        if self.can_stop:
+            scalars, report = state.step_scalars, state.layer_report
+            self.recent.note(
+                state.finished_steps, scalars, samples=state.step_samples, report=report
+            )
         # Every condition is checked in every step, also after a hit: windows need all losses.
         return self._check(self.armed, self._step_view())
 
@@ -303,7 +315,8 @@ class Breakpoints:
         with state.lock:
             state.completed_commands += state.gate.pause()
             state.queue.gate_closed()
-            state.breakpoint_evidence = evidence
+            # The last three come when the cause was looked for; see `RunStatus.diagnosed`.
+            state.breakpoint_evidence = {**evidence, "positions": [], "title": None, "cause": None}
             # A record like that of any other pause, so that the command log explains the stop.
             record = state.queue.open_record(pause)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
@@ -339,7 +352,7 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
     """Ids of the samples that cause the hit, and a note about their share of the loss."""
     if hit.samples:
         return hit.samples, None
-    losses = [] if batch is None else _floats(batch.losses)
+    losses, fact = ([], None) if batch is None else batch.known_losses()
     if batch is None or not losses:
         return (), None
     # Without ids, or with ids that do not match the losses, samples are named by position.
@@ -347,30 +360,5 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
     ids = known if known is not None and len(known) == len(losses) else range(len(losses))
     # First: one NaN makes mean and standard deviation of all losses NaN.
     broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
-    if broken:
-        return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
-    outliers = _outliers(losses)
-    total = sum(losses)
-    if not outliers or not 0 < total < math.inf:
-        return (), None
-    share = sum(losses[i] for i in outliers) / total
-    note = f"{len(outliers)} of {len(losses)} samples carry {share:.0%} of the loss"
-    return [ids[i] for i in outliers], note.replace("%", " %")
-
-
-def _floats(values: Any) -> list[float]:
-    """Per-sample losses as floats; an empty list if one of them is not a number."""
-    flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
-    numbers = [as_float(value) for value in flat] if isinstance(flat, list | tuple) else []
-    floats = [value for value in numbers if value is not None]
-    return floats if len(floats) == len(numbers) else []
-
-
-def _outliers(losses: Sequence[float]) -> list[int]:
-    """Positions of the losses more than three standard deviations above the mean, largest first."""
-    count = len(losses)
-    # `sum`, not `math.fsum`, which raises OverflowError where the sum is infinite.
-    mean = sum(losses) / count
-    std = math.sqrt(sum((value - mean) * (value - mean) for value in losses) / count)
-    far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
-    return sorted(far, key=lambda i: -losses[i])
+    responsible = broken or ([] if fact is None else outliers(losses))
+    return [ids[i] for i in responsible], fact

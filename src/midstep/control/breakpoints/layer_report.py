@@ -39,6 +39,8 @@ class ActivationReading:
     high: float
     dead_fraction: float | None = None
     """Share of the units of a ReLU that were zero for all samples of the last measurements."""
+    units: int | None = None
+    """Units of a ReLU, of which `dead_fraction` is a share."""
     saturated_fraction: float | None = None
     """Share of the elements of a sigmoid or tanh that are close to its limits."""
 

@@ -165,8 +165,16 @@ def vanishing_gradients(report: LayerReport, settings: RuleSettings) -> list[Fin
 
 def dead_relus(report: LayerReport, settings: RuleSettings) -> Iterator[Finding]:
     """ReLU layers with too many dead units."""
-    shares = ((each.name, each.dead_fraction) for each in report.activations)
-    return _above_limit(shares, settings, "units")
+    limit = settings.limit or 0.0
+    for each in report.activations:
+        share = each.dead_fraction
+        if share is None or share <= limit:
+            continue
+        count = f"{round(share * each.units):,} of {each.units:,} units" if each.units else "units"
+        # The count may change while the finding persists.
+        yield Finding(
+            layer=each.name, value=share, limit=limit, what=count, key=f"{each.name} units"
+        )
 
 
 def saturated_activations(report: LayerReport, settings: RuleSettings) -> Iterator[Finding]:

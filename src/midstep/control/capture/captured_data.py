@@ -8,13 +8,6 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from midstep.control.capture.batch_samples import (
-    NO_SAMPLES,
-    SampleLayout,
-    layout_of,
-    main_tensor,
-    per_sample,
-)
 from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.capture.host_copy import (
     Ready,
@@ -22,7 +15,20 @@ from midstep.control.capture.host_copy import (
     capture_context,
     is_on_cuda,
 )
+from midstep.control.capture.sample_results import (
+    TOO_LATE,
+    as_floats,
+    loss_fact,
+    results_of_losses,
+    shares_of,
+    shown_results,
+)
 from midstep.control.panels import Panel
+from midstep.control.samples.batch_parts import BatchParts, PartsDescription, SampleSlices
+from midstep.control.samples.find_parts import find_parts
+from midstep.control.samples.layout import SampleLayout
+from midstep.control.samples.tensor_facts import per_sample
+from midstep.control.samples.view import SampleView
 
 MAX_DEPTH = 16
 """Containers nested deeper than this are not cloned, so that a clone always ends."""
@@ -42,7 +48,12 @@ class CapturedBatch:
     """One per sample, or a function that returns them; it is called when the batch is copied."""
     losses: Any = None
     """Per-sample losses, if the loop has them."""
+    results: Any = None
+    """Losses, shares of the loss and predictions of samples: a function, or text that says why
+    there are none; in a copy the columns of all samples. See `sample_results`."""
     sample_ids: Any = None
+    view: SampleView | None = None
+    """What the user says about the samples."""
     etag: str = ""
     """Names this copy; empty before it is copied."""
     ready: Ready | None = None
@@ -51,13 +62,18 @@ class CapturedBatch:
     def copy(self, etag: str) -> CapturedBatch:
         """A copy that shares no memory with the loop. It does not wait for a GPU."""
         copies = TensorCopies()
+        batch = resolve(self.batch)
+        count = find_parts(batch, self.view).layout.count
+        results = self._results_of(0, count, 1, count) if self.losses is None else None
         copy = CapturedBatch(
             step=self.step,
-            batch=clone_or_reason(resolve(self.batch), copies),
+            batch=clone_or_reason(batch, copies),
             loss=_copy_loss(self.loss, copies),
             labels=clone_or_reason(resolve(self.labels), copies),
             losses=clone_or_reason(self.losses, copies),
+            results=clone_or_reason(results, copies),
             sample_ids=clone_or_reason(self.sample_ids, copies),
+            view=self.view,
             etag=etag,
         )
         return replace(copy, ready=copies.take())
@@ -70,34 +86,79 @@ class CapturedBatch:
             etag: names the copy.
         """
         copies = TensorCopies()
-        tensor, layout = _describe(resolve(self.batch))
-        columns, count = (resolve(self.labels), self.losses, self.sample_ids), layout.count
+        shown_parts = find_parts(resolve(self.batch), self.view)
+        columns, count = (resolve(self.labels), self.sample_ids), shown_parts.layout.count
         parts = []
         for first, stop in ranges:
             start, end = min(first, count), min(stop, count)
-            slices = [partial(layout.view, tensor, start, end)]
-            slices += [partial(per_sample, column, count, start, end) for column in columns]
+            slices = [partial(per_sample, column, count, start, end) for column in columns]
+            slices += [partial(self._results_of, start, end, shown_parts.layout.stride, count)]
             # A tensor type of the user may refuse to be sliced; `resolve` then gives the reason.
             copied = [clone_or_reason(resolve(each), copies) for each in slices]
-            parts.append(_SamplePart(start, end, *copied))
+            parts.append(
+                _SamplePart(start, end, _copy_slices(shown_parts, start, end, copies), *copied)
+            )
         return CapturedSamples(
             step=self.step,
             loss=_copy_loss(self.loss, copies),
-            layout=layout,
+            description=shown_parts.description,
             parts=tuple(parts),
+            view=self.view,
             etag=etag,
             ready=copies.take(),
         )
 
+    def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
+        """Columns of these samples: of losses that the loop gave, else what the step computed."""
+        results = self.results
+        # In a copy that has arrived, the columns have these losses, and more than them.
+        if self.losses is not None and not isinstance(results, Mapping):
+            results = results_of_losses(self.losses)
+        if not callable(results):
+            return results
+        return resolve(partial(results, first, stop, stride, count))
+
+    def known_losses(self) -> tuple[list[float], str | None]:
+        """The losses of all samples, and which of them stand out. It waits for a GPU."""
+        if self.losses is not None:  # also if they are not one for each sample
+            losses = as_floats(self.losses)
+            return losses, loss_fact(losses, shares_of(losses))
+        results = self._all_results()
+        return as_floats(results["losses"]), results["loss_fact"]
+
+    def known_shares(self) -> list[float] | None:
+        """The share of each sample in the loss; None if it is not known. It waits for a GPU."""
+        if self.losses is not None:
+            return shares_of(as_floats(self.losses))
+        shares = self._all_results()["loss_shares"]
+        return None if shares is None else as_floats(shares)
+
+    def _all_results(self) -> dict[str, Any]:
+        if self.ready is not None:
+            self.ready.wait()
+        count = find_parts(resolve(self.batch), self.view).layout.count
+        return shown_results(self._results_of(0, count, 1, count), slice(0, count))
+
+    @property
+    def parts(self) -> BatchParts:
+        """The parts of the batch that are shown."""
+        return find_parts(self.batch, self.view)
+
     @property
     def layout(self) -> SampleLayout:
         """How its samples are shown."""
-        return _describe(self.batch)[1]
+        return self.parts.layout
 
     @property
     def main_tensor(self) -> Any:
-        """The tensor that is most likely the input of the model; None if there is none."""
-        return _describe(self.batch)[0]
+        """What the model gets; None if it is no single tensor."""
+        parts = self.parts
+        return None if parts.layout.is_list else parts.tensor
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it came into view after its loss was computed: the next step says more."""
+        return self.results is TOO_LATE
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples are there: always, because this is the whole batch."""
@@ -105,35 +166,43 @@ class CapturedBatch:
 
     def samples(self, first: int, count: int) -> ShownSamples:
         """These samples as tiles. On a reader's thread."""
-        whole, (tensor, layout) = self.arrived(), _describe(self.batch)
+        whole, parts = self.arrived(), self.parts
+        layout = parts.layout
+        results = self._results_of(0, layout.count, 1, layout.count)
         start, stop = min(first, layout.count), min(first + count, layout.count)
-        labels, losses, ids = (
+        labels, ids = (
             per_sample(values, layout.count, start, stop)
-            for values in (self.labels, self.losses, self.sample_ids)
+            for values in (self.labels, self.sample_ids)
         )
+        is_reduced = layout.is_picture and layout.stride > 1
         return ShownSamples(
             step=self.step,
             loss=whole.loss,
             etag=self.etag,
-            layout=layout,
+            description=parts.description,
+            view=self.view,
             first=start,
             stop=stop,
-            values=layout.view(tensor, start, stop),
+            slices=parts.cut(start, stop),
+            unreduced=layout.view(parts.tensor, start, stop, stride=1) if is_reduced else None,
             labels=labels,
-            losses=losses,
             sample_ids=ids,
+            **shown_results(results, slice(start, stop)),
         )
 
     def arrived(self) -> CapturedBatch:
         """The same with the loss as a number, once the copies are complete. For readers."""
         if self.ready is not None:
             self.ready.wait()
-        return replace(self, loss=as_float(self.loss), ready=None)
+        losses = self.losses
+        if losses is None:
+            losses = shown_results(self.results, slice(None))["losses"]
+        return replace(self, loss=as_float(self.loss), losses=losses, ready=None)
 
     @property
     def nbytes(self) -> int:
         """Bytes of its main tensor."""
-        return _nbytes(_describe(self.batch)[0])
+        return _nbytes(self.main_tensor)
 
 
 @dataclass(frozen=True)
@@ -142,10 +211,10 @@ class _SamplePart:
 
     first: int
     stop: int
-    values: Any
+    slices: SampleSlices
     labels: Any
-    losses: Any
     sample_ids: Any
+    results: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +223,21 @@ class CapturedSamples:
 
     step: int
     loss: Any
-    layout: SampleLayout
+    description: PartsDescription
     parts: tuple[_SamplePart, ...]
+    view: SampleView | None
     etag: str
     ready: Ready | None
+
+    @property
+    def layout(self) -> SampleLayout:
+        """How its samples are shown."""
+        return self.description.layout
+
+    @property
+    def is_late(self) -> bool:
+        """As of a `CapturedBatch`."""
+        return any(part.results is TOO_LATE for part in self.parts)
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples were captured."""
@@ -176,27 +256,25 @@ class CapturedSamples:
             self.ready.wait()
         start, stop = min(first, self.layout.count), min(first + count, self.layout.count)
         chosen = slice(start - part.first, stop - part.first)
-        values, labels, losses, ids = (
-            None if held is None or isinstance(held, str) else held[chosen]
-            for held in (part.values, part.labels, part.losses, part.sample_ids)
-        )
+        labels, ids = (_chosen(held, chosen) for held in (part.labels, part.sample_ids))
         return ShownSamples(
             step=self.step,
             loss=as_float(self.loss),
             etag=self.etag,
-            layout=self.layout,
+            description=self.description,
+            view=self.view,
             first=start,
             stop=stop,
-            values=values,
+            slices=part.slices.each(lambda held: _chosen(held, chosen)),
             labels=labels,
-            losses=losses,
             sample_ids=ids,
+            **shown_results(part.results, chosen),
         )
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tiles."""
-        return sum(_nbytes(part.values) for part in self.parts)
+        return sum(_nbytes(part.slices.values) for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,23 +286,53 @@ class ShownSamples:
     loss: float | None
     etag: str
     """Names the capture that they come from."""
-    layout: SampleLayout
+    description: PartsDescription
+    view: SampleView | None
     first: int
     stop: int
-    values: Any
-    """Images [N, C, h, w] as tiles, or the first values of each sample; None for other kinds."""
+    slices: SampleSlices
+    """Their parts: images as tiles, the first tokens or values of each sample."""
     labels: Any
-    losses: Any
     sample_ids: Any
+    losses: Any
+    """The loss of each as a batch of one; None if they are not known."""
+    loss_shares: Any
+    """The share of each in the loss of the whole batch; they add up to 1 over the batch."""
+    loss_note: str | None
+    """Why losses are not known."""
+    loss_fact: str | None
+    """One sentence about the samples of the whole batch whose losses stand out."""
+    predictions: Any
+    """What the output of the step says of each: see `prediction_kind`."""
+    probabilities: Any
+    """The probability of each predicted class."""
+    prediction_kind: str | None
+    """`class` [n], `classes` [n, labels] (0 or 1), `tokens` [n, length], `map` [n, height, width]
+    with classes, or `value` [n, …] as the model gave it."""
+    unreduced: Any = None
+    """The images in full, where the whole batch is held and its tiles have fewer pixels."""
+
+    @property
+    def layout(self) -> SampleLayout:
+        """How the samples are shown."""
+        return self.description.layout
+
+    @property
+    def values(self) -> Any:
+        """What the model gets of these samples; None for kinds that no tensor has."""
+        return self.slices.values
 
 
-def _describe(batch: Any) -> tuple[Any, SampleLayout]:
-    """The main tensor of a batch, and how its samples are shown."""
-    try:
-        tensor = main_tensor(batch)
-        return tensor, layout_of(tensor)
-    except Exception:  # noqa: BLE001 - a tensor type of the user, such as one without a shape
-        return None, NO_SAMPLES
+def _copy_slices(parts: BatchParts, first: int, stop: int, copies: TensorCopies) -> SampleSlices:
+    slices = resolve(partial(parts.cut, first, stop))
+    if not isinstance(slices, SampleSlices):  # the reason why they cannot be cut
+        return SampleSlices()
+    return slices.each(lambda part: clone_or_reason(part, copies))
+
+
+def _chosen(held: Any, chosen: slice) -> Any:
+    """Some entries of a copied part; None where the reason stands why it could not be copied."""
+    return None if held is None or isinstance(held, str) else held[chosen]
 
 
 def _nbytes(tensor: Any) -> int:

@@ -14,6 +14,7 @@ from midstep.control.capture.captured_data import (
     StepData,
     resolve,
 )
+from midstep.control.capture.sample_results import Results
 from midstep.control.capture.step_data_store import StepDataStore
 from midstep.control.capture.subscriptions import (
     EVERYTHING,
@@ -24,6 +25,7 @@ from midstep.control.capture.subscriptions import (
     join_plans,
 )
 from midstep.control.panels import Panel
+from midstep.control.samples.view import SampleView
 
 if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
@@ -50,6 +52,8 @@ class Captures:
         self.subscriptions = Subscriptions(state)
         self.plan: StepPlan = NOTHING
         """What the step in progress captures. Replaced under the lock."""
+        self.view: SampleView | None = None
+        """What the user says about the samples. Replaced as a whole, by any thread."""
         self.recent: tuple[CapturedBatch | CapturedSamples, ...] = ()
         """The newest captures of batches, the newest first; at most one of them is whole."""
         self.held_batch: CapturedBatch | None = None
@@ -74,6 +78,7 @@ class Captures:
         labels: Any = None,
         sample_ids: Any = None,
         losses: Any = None,
+        results: Results | str | None = None,
         kept: bool = False,
     ) -> None:
         """Note the batch and the loss of this step; see `DebugController.capture_batch`.
@@ -85,6 +90,8 @@ class Captures:
             labels: one per sample.
             sample_ids: ids of the samples in batch order.
             losses: per-sample losses.
+            results: computes the losses and predictions of samples when the batch is copied, or
+                says why they are not known.
             kept: whether the loop leaves the batch unchanged until the boundary. Then the batch
                 is copied there, and only if no other call captures this step's batch.
         """
@@ -111,7 +118,9 @@ class Captures:
             loss=loss,
             labels=labels,
             losses=losses,
+            results=results,
             sample_ids=sample_ids,
+            view=self.view,
         )
         # What another call of this step has copied stays: the loop's own call says more.
         if not (kept and self._has_samples):
@@ -160,10 +169,10 @@ class Captures:
     def hold_failed_batch(self, batch: Any, loss: Any = None, **details: Any) -> None:
         """Hold the batch of a step that raised, so that it is shown if the run parks there.
 
-        Nothing is recorded. `details` are labels, sample_ids and losses, as in `capture`.
+        Nothing is recorded. `details` are labels, sample_ids, losses and results, as in `capture`.
         """
         step = self._state.step_index
-        self._hold(CapturedBatch(step=step, batch=batch, loss=loss, **details))
+        self._hold(CapturedBatch(step=step, batch=batch, loss=loss, view=self.view, **details))
         self._copy_batch(self.plan)
 
     def push(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
@@ -193,6 +202,8 @@ class Captures:
             captured = [need for need in plan.needs if self._has_captured(need, step)]
             with self._state.lock:
                 self.subscriptions.note_captured(captured, step)
+                if self.recent and self.recent[0].step == step - 1 and self.recent[0].is_late:
+                    self.subscriptions.repeat(captured)
                 self._state.changed.notify_all()  # readers wait in `_wait_for_step`
 
     def publish_everything(self) -> None:
@@ -306,8 +317,13 @@ class Captures:
         """
         need = Need(kind="batch", first=0 if count is None else first, count=count)
         before = self.newest_with(need)
+
+        def is_there() -> bool:
+            newest = self.newest_with(need)
+            return newest is not None and newest is not before and not newest.is_late
+
         if self.subscriptions.read(need):
-            self._wait_for_step(lambda: self.newest_with(need) is not before, patience_s)
+            self._wait_for_step(is_there, patience_s)
         return self.newest_with(need)
 
     def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:

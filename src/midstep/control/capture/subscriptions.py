@@ -304,6 +304,12 @@ class Subscriptions:
                 distance = 1 if held.step is None else max(1, step - held.step)
                 held.captured_at, held.step, held.every, held.is_read = now, step, distance, False
 
+    def repeat(self, needs: Iterable[Need]) -> None:
+        """Let these be captured again soon, although nobody has read them yet."""
+        for need in needs:
+            if need in self._progress:
+                self._progress[need].is_read = True
+
     def _refresh(self) -> None:
         """Recompute what is in view after a change, and extend the plan of the step in progress."""
         needs = [need for stream in self._streams.values() for need in stream.needs.values()]

@@ -62,10 +62,16 @@ class OtherOptimizers:
 
         return count
 
-    def take(self) -> dict[str, Any]:
-        """The rates that were used since the last call, as `lr.NAME`; begins to count again."""
+    def take(self, first: Any) -> dict[str, Any]:
+        """The rates that were used since the last call, as `lr.NAME`; begins to count again.
+
+        Args:
+            first: the rate of the first optimizer; it is added if another one has stepped.
+        """
         rates, self._rates = self._rates, {}
         self._counts = dict.fromkeys(self._counts, 0)
+        if rates:
+            rates[self.first] = first
         return {f"lr.{name}": rate for name, rate in rates.items() if rate is not None}
 
 

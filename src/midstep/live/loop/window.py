@@ -14,6 +14,8 @@ SAMPLES_KEPT = 512
 """A batch picture shows at most this many samples; later micro-batches are not kept."""
 BYTES_KEPT = 16 * 2**20
 """Micro-batches after this many bytes are not kept either, except for the first one."""
+BYTES_KEPT_FOR_STOP = 256 * 2**20
+"""The same while a breakpoint may stop the step, whose inputs are then all looked at."""
 MICRO_BATCHES_KEPT = 4096
 """Bounds the memory of a loop that never reaches an optimizer step."""
 
@@ -39,33 +41,41 @@ class Window:
     is_declared: bool = False
     """Whether the batches are those of `run.batch`."""
 
-    def declare(self, batch: Any) -> None:
+    def declare(self, batch: Any, *, keep: bool = False) -> None:
         """Record what the step trains on, in place of what the loader gave."""
         if not self.is_declared:
             self.is_declared, self.count, self.ids = True, 0, None
             self.batches.clear()
             self.outputs.clear()
-        self._add(batch, None)
+        self._add(batch, None, keep=keep)
 
-    def add(self, batch: Any, ids: Sequence[int] | None) -> None:
-        """Record a micro-batch of the loader."""
+    def add(self, batch: Any, ids: Sequence[int] | None, *, keep: bool = False) -> None:
+        """Record a micro-batch of the loader.
+
+        Args:
+            batch: what it gave.
+            ids: of its samples.
+            keep: whether the step may be looked at as a whole.
+        """
         if not self.is_declared:
-            self._add(batch, ids)
+            self._add(batch, ids, keep=keep)
 
-    def _add(self, batch: Any, ids: Sequence[int] | None) -> None:
+    def _add(self, batch: Any, ids: Sequence[int] | None, *, keep: bool) -> None:
         self.count += 1
         if self.count > MICRO_BATCHES_KEPT:
             return
-        if self.count == 1 or self._has_room():
+        if self.count == 1 or self._has_room(keep=keep):
             self.batches.append(batch)
         if ids is None:
             self.ids = None
         elif self.ids is not None:
             self.ids.extend(ids)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, *, keep: bool) -> bool:
         samples = sum(count_samples(batch) or 0 for batch in self.batches)
         size = sum(tensor.nbytes for batch in self.batches for tensor in tensors_of(batch))
+        if keep:
+            return bool(size < BYTES_KEPT_FOR_STOP)
         return samples < SAMPLES_KEPT and size < BYTES_KEPT
 
     def note_loss(self, output: Any) -> None:
@@ -80,13 +90,11 @@ class Window:
         means = [output.mean() for output in self.outputs.values()]
         return sum(means[1:], start=means[0]) / len(means)
 
-    def losses(self) -> Any:
-        """Per-sample losses, if the loss module returns them and there is one micro-batch."""
-        outputs = list(self.outputs.values())
-        if len(outputs) != 1 or self.count != 1:
+    def position(self) -> tuple[int, Any] | None:
+        """Number and batch of the micro-batch in training; None before the first and afterwards."""
+        if not self.count or self.optimizer_steps:
             return None
-        samples = count_samples(self.batches[0])
-        return outputs[0] if outputs[0].dim() == 1 and len(outputs[0]) == samples else None
+        return self.count, self.batches[-1] if len(self.batches) == self.count else None
 
 
 def integer_ids(ids: Sequence[Any] | None) -> Sequence[int] | None:

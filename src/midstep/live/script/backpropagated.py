@@ -147,6 +147,10 @@ class Backpropagated:
                 self.batches.add(given, None)
         self.drop_calls()
 
+    def position(self) -> tuple[int, Any]:
+        """Number of the next backward pass, and the fetched batch of its forward pass."""
+        return self.batches.count + 1, self._trained_on
+
     def drop_calls(self) -> None:
         """Forget the forward passes of a backward pass that is not counted."""
         self._trained_on = None

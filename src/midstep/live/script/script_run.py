@@ -27,16 +27,23 @@ from midstep.session.metrics.runtime_metrics import RuntimeMetrics, used_rate
 from midstep.session.state.training_parts import TrainingParts
 from midstep.session.state.training_state import StepMark
 from midstep.session.step_report import StepReporter
+from midstep.session.step_results import StepResults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch.optim import Optimizer
 
+    from midstep.control.capture.sample_results import Results
     from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
     from midstep.live.script.step_window import StepWindow
     from midstep.session.ranks import RankGroup
+    from midstep.session.step_results import Position
+
+HOW_TO = (
+    "To see the loss of each sample of this script, use midstep.attach with its loss as loss_fn."
+)
 
 
 class ScriptRun:
@@ -47,10 +54,12 @@ class ScriptRun:
 
     Args:
         command: the script, and the options of the run.
+        step: returns what was backpropagated since the last optimizer step; None if nothing of the
+            script is to be noted now.
     """
 
-    def __init__(self, command: ScriptCommand) -> None:
-        self._command = command
+    def __init__(self, command: ScriptCommand, step: Callable[[], Position | None]) -> None:
+        self._command, self._step = command, step
         self.controller = DebugController()
         self.roots: dict[str, nn.Module] = {}
         """The modules that are trained, by their names in the script."""
@@ -133,6 +142,7 @@ class ScriptRun:
         parts.release()
         reporter = self._measure(optimizer)
         undo.callback(lambda: self._reporter.close())  # noqa: PLW0108 - each training has its own
+        undo.callback(lambda: self.results.close())  # noqa: PLW0108 - as above
         self.epochs = ScriptEpochs(run, reporter)
         commands = SessionCommands(run, parts, None, why_not=LOCALS)
         self._parts = parts
@@ -193,6 +203,9 @@ class ScriptRun:
         self._metrics = RuntimeMetrics(nn.Module(), optimizer, self.controller)
         self._run.show(LayerNorms(), model=self._model, optimizer=self._measured)
         self._reporter = StepReporter(self._run, self._metrics)
+        model = self._model if len(self.roots) == 1 and not self._tensors else None
+        self.results = StepResults(self.controller, None, HOW_TO, self._step, model)
+        """Losses and predictions of samples."""
         return self._reporter
 
     def _only_look(self, group: RankGroup) -> None:
@@ -231,6 +244,7 @@ class ScriptRun:
         self._trainings += 1
         self.names.clear()
         self._reporter.close()
+        self.results.close()
         self._find(optimizer, optimizers, names)
         self._parts.optimizers, self._parts.names_in_dict = [optimizer], None
         self._parts.model = self._model
@@ -294,8 +308,13 @@ class ScriptRun:
             scalars=scalars,
             batches=window.batches.batches,
             sample_ids=None,
+            results=self._results_of(window, loss),
             mark=StepMark(None, rate, loss),
         )
+
+    def _results_of(self, window: StepWindow, loss: Any) -> Results | str | None:
+        is_observed = self.controller.captures.is_observed
+        return self.results.take(window.batches.batches, loss) if is_observed else None
 
     def pass_boundary(self) -> bool:
         """Count the step, run commands, park if paused; False if the run was stopped."""

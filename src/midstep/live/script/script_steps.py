@@ -21,12 +21,12 @@ from midstep.core.fault_guard import FaultGuard
 from midstep.core.media.media_value import scalars_of
 from midstep.live.loop.other_optimizers import has_closure
 from midstep.live.script.backpropagated import Backpropagated, loss_value
-from midstep.live.script.forward_hooks import ForwardHooks
 from midstep.live.script.found_modules import parameters_of
 from midstep.live.script.patches.logged_scalars import scalars_in
 from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
+from midstep.session.hooks.forward_hooks import ForwardHooks
 from midstep.session.ranks import RankGroup
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class ScriptSteps:
         self._met.add(optimizer)
         self._optimizers.add(optimizer)
         self.is_opening = True
-        run = ScriptRun(self._watched.command)
+        run = ScriptRun(self._watched.command, self._in_training)
         try:
             self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
             is_open = run.open(
@@ -263,6 +263,8 @@ class ScriptSteps:
 
     def before_compilation(self, model: nn.Module | None) -> None:
         """A model, or a function that may call any model, is about to be compiled."""
+        if self.run is not None:
+            self.run.results.close()  # a hook inside of a compiled model would be compiled too
         if model is not None:
             self._guard.run(self._hooks.forget, model)
         else:
@@ -273,6 +275,10 @@ class ScriptSteps:
         """`torch.compile` returned this in place of a model."""
         if self._has_hooks and not self.is_off:
             self._guard.run(self._hooks.watch, compiled)
+
+    def _in_training(self) -> Backpropagated | None:
+        """What a forward pass belongs to that has just ended."""
+        return self._next if self._is_watching() and self._in_step is None else None
 
     # -- scalars ----------------------------------------------------------------------------------
 

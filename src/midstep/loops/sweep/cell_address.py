@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -122,19 +123,21 @@ def _is_code(name: str) -> bool:
 
 
 def _module(name: str) -> _Module:
-    path, is_package = _find(name)
+    path, is_package = _find(name, tuple(sys.path))
     with storage_errors(path, "read the source"):
         status = path.stat()
     return _read_module(name, path, is_package, status.st_size, status.st_mtime_ns)
 
 
-@cache
-def _find(name: str) -> tuple[Path, bool]:
+@lru_cache(maxsize=1_000)
+def _find(name: str, search_path: tuple[str, ...]) -> tuple[Path, bool]:
     """The source file of a module, and whether it is a package. Nothing is imported.
 
+    The search path is part of the key of the cache only: another path may have another module.
     The name may come from a plan that somebody else wrote, and `find_spec` of a submodule would
     import its parents.
     """
+    del search_path
     package, *parts = name.split(".")
     path = None
     if all(part.isidentifier() for part in (package, *parts)):

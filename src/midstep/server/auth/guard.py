@@ -81,6 +81,8 @@ CONTENT_POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "img-src 'self' data: blob:",
+        # Sounds are made in the page, of numbers: no file of the server, none from elsewhere.
+        "media-src blob:",
         "font-src 'self'",
         "connect-src 'self'",
         "manifest-src 'self'",

@@ -7,13 +7,17 @@ from typing import Any
 
 from midstep.core.moments import Moment
 
-PRIVATE = frozenset({"argv", "cwd"})
-"""Fields of a header record: a command line may contain a secret, a folder its owner's name."""
+PRIVATE: Mapping[str, frozenset[str]] = {
+    Moment.START: frozenset({"argv", "cwd"}),
+    Moment.EXCEPTION: frozenset({"traceback"}),
+}
+"""By moment. A command line may contain a secret, a folder its owner's name, and the source lines
+and messages of a traceback any value of the program. The error itself is the reason of the end."""
 
 
 def has_private(moment: str) -> bool:
     """Whether records of this moment may have private fields."""
-    return moment == Moment.START
+    return moment in PRIVATE
 
 
 def redact(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,6 +26,5 @@ def redact(record: Mapping[str, Any]) -> dict[str, Any]:
     >>> redact({"moment": "on_start", "seed": 1, "cwd": "/home/ada"})
     {'moment': 'on_start', 'seed': 1}
     """
-    if not has_private(str(record.get("moment"))):
-        return dict(record)
-    return {name: value for name, value in record.items() if name not in PRIVATE}
+    private = PRIVATE.get(str(record.get("moment")), frozenset())
+    return {name: value for name, value in record.items() if name not in private}

@@ -186,6 +186,12 @@ class Evidence(Out):
     """Name of the rule, if it was one."""
     explanation: ExplanationOut | None = None
     """For rules: meaning, usual causes, what to try."""
+    positions: tuple[int, ...] = ()
+    """Where the samples are in the step, once the cause was looked for."""
+    title: str | None = None
+    """What was noticed, once the cause was looked for: `Loss is NaN.`"""
+    cause: str | None = None
+    """Where that came from, if it was found; GET …/diagnosis has more."""
 
 
 class WatchIn(In):

@@ -202,6 +202,9 @@ class StateOut(Out):
     """Kind of panel by key, for entries that came with a panel."""
     breakpoint: Evidence | None
     """Why the run is paused, if a breakpoint paused it."""
+    diagnosed_step: int | None = None
+    """The step of the last stop whose cause was looked for; GET …/diagnosis has the answer. For an
+    error it is the step that raised."""
     repeated: RepeatedOut | None = None
     """How the steps that were made again last, after a resume or `back`, came out."""
     phase: str | None = None

@@ -170,9 +170,9 @@ class Launcher:
         # The process writes one line into this pipe when its run exists or was refused. If it dies
         # first, the pipe closes, so nothing is waited for in vain.
         read_end, write_end = os.pipe()
-        place = {"run_id": run_id, "run_dir": str(run_dir), "answer_to": write_end}
+        own = {"run_id": run_id, "run_dir": str(run_dir), "answer_to": write_end}
         try:
-            self._spawn(run_dir, new, {**new.fields, **place}, write_end)
+            self._spawn(run_dir, new, {**new.fields, **own}, write_end)
             answer = _read_answer(read_end, self._start_s)
         finally:
             os.close(read_end)

@@ -44,6 +44,7 @@ class LiveRunView(RunView):
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id, run.name, run.dir, run.started_at, run.facts.attempt)
         self._controller, self._facts = run.controller, run.facts
+        self.last_stop = run.controller.status
         self._notices = CaptureNotices(run.controller)
 
     @property

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from midstep.control import (
     Breakpoint,
@@ -40,6 +40,21 @@ MEASURED = {"boundary_age_s": None, "steps_per_s": None}
 """Fields of the state that differ at every read, although the run did not change."""
 
 
+class LastStop(Protocol):
+    """The last stop of a run by a breakpoint or an error."""
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any] | None:
+        """Where it came from, with the fields of `DiagnosisOut`; None without a stop.
+
+        Of a stored run this is what a record says, which another program may have written.
+        """
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The error that ended the run, with the fields of `FailureOut`; None without one."""
+
+
 class RunView(ABC):
     """What can be read of a run, live or stored. Every method may be called from any thread.
 
@@ -53,6 +68,8 @@ class RunView(ABC):
         attempt: which start of the run this is, from 1.
     """
 
+    last_stop: LastStop
+    """The last stop by a breakpoint or an error."""
     most_rows: int | None = None
     """Rows of a layout of scalars that are kept in memory; None for all of them."""
 

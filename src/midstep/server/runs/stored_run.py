@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,27 @@ WEIGHTS_NOTE = (
 _watch = HeartbeatWatch()
 
 
+class StoredStop:
+    """The last stop of a stored run, from its records.
+
+    Args:
+        read: returns what the files say now.
+    """
+
+    def __init__(self, read: Callable[[], StoredStep]) -> None:
+        self._read = read
+
+    @property
+    def diagnosis(self) -> Mapping[str, Any] | None:
+        """The last record of a diagnosis."""
+        return self._read().diagnosis
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The record of the error that ended the last attempt."""
+        return self._read().failure
+
+
 class StoredRunView(RunView):
     """A run read from its facts, its artifacts and its newest checkpoint; nothing is written.
 
@@ -69,6 +90,7 @@ class StoredRunView(RunView):
         self._last_step: StoredStep | None = None
         self._step_read_at, self._stamp = float("-inf"), (0, "")
         self._step_lock = threading.Lock()
+        self.last_stop = StoredStop(self._step)
 
     @property
     def timeline(self) -> int:
@@ -139,6 +161,7 @@ class StoredRunView(RunView):
             "step_data_additions": data.additions,
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
             "breakpoint": None,
+            "diagnosed_step": step.diagnosed_step,
             "repeated": None,
             "phase": None,
             "phase_s": None,

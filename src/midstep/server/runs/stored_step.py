@@ -61,6 +61,15 @@ class StoredStep:
     """By id, in their order."""
     weights: StoredWeights
     """Of the newest checkpoint."""
+    diagnosis: Mapping[str, Any] | None = None
+    """The last record of a diagnosis."""
+    failure: Mapping[str, Any] | None = None
+    """The record of the error that ended the last attempt."""
+
+    @property
+    def diagnosed_step(self) -> int | None:
+        """The step of the last diagnosis."""
+        return None if self.diagnosis is None else _integer(self.diagnosis.get("step"))
 
     @property
     def feature_rows(self) -> int:
@@ -107,6 +116,8 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
         tracked=_read_tracked(run_dir / "artifacts" / "trajectories.json"),
         commands=events.commands,
         weights=StoredWeights(run_dir),
+        diagnosis=events.diagnosis,
+        failure=events.failure,
     )
 
 
@@ -122,6 +133,8 @@ class _LastEvents:
         """The last `feature_health` record of the newest timeline."""
         self.commands: dict[str, CommandRecord] = {}
         """By id, in their order. Records that lack a field are skipped."""
+        self.diagnosis: dict[str, Any] | None = None
+        self.failure: dict[str, Any] | None = None
         self._now = time.monotonic()
 
     def add(self, event: dict[str, Any]) -> None:
@@ -129,8 +142,12 @@ class _LastEvents:
         self.timeline = max(self.timeline, event["timeline"])
         if _integer(event.get("epoch")) is not None:
             self.epoch = event["epoch"]
+        if event.get("kind") == "diagnosis":
+            self.diagnosis = event
+        if event["moment"] == Moment.EXCEPTION:
+            self.failure = event
         if event["moment"] == Moment.START:  # the end of an earlier attempt does not count
-            self.end_step = None
+            self.end_step = self.failure = None
         elif event["moment"] in ENDS and _integer(event.get("step")) is not None:
             self.end_step = event["step"]
         if event.get("kind") == "command":

@@ -30,7 +30,7 @@ class Grid:
     tiles: Any
     """[N, C, h, w]."""
     mask: Any
-    """Where values are not finite; None if all are."""
+    """[N, 1 or C, h, w]: where values are not finite; None if all are."""
     fields: dict[str, Any]
     """Those of `GridOut`."""
 
@@ -45,7 +45,9 @@ class Grid:
         return _encode(_sheet(_with_alpha(shades, self.mask), self.fields["columns"]))
 
 
-def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) -> Grid:
+def make_grid(
+    values: Any, *, stride: int, full_width: int, full_height: int, mask: Any = None
+) -> Grid:
     """The geometry of the picture; `png` makes the picture itself.
 
     Args:
@@ -53,10 +55,12 @@ def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) ->
         stride: how many pixels of the image a pixel of its tile stands for.
         full_width: width of an image.
         full_height: height of an image.
+        mask: pixels [N, 1, h, w] that stand for values that are not finite; those of the tiles
+            themselves if left out.
     """
     tiles = as_array(values)
-    mask = _nonfinite(tiles)
-    low, high = value_range(tiles, mask)
+    mask = nonfinite_mask(tiles) if mask is None else mask
+    low, high = value_range(tiles, nonfinite_mask(tiles))
     samples, channels, height, width = tiles.shape
     columns = min(COLUMNS, samples)
     fields = {
@@ -74,28 +78,30 @@ def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) ->
     return Grid(tiles=tiles, mask=mask, fields=fields)
 
 
-def small_png(values: Any, grid: Grid, **geometry: int) -> tuple[bytes, Grid]:
-    """A PNG of at most 150 kB, with coarser tiles if it takes them; and its grid.
-
-    Args:
-        values: tiles [N, C, h, w].
-        grid: of these tiles.
-        **geometry: `stride`, `full_width` and `full_height`, as in `make_grid`.
-    """
+def small_png(grid: Grid) -> tuple[bytes, Grid]:
+    """A PNG of at most 150 kB, with coarser tiles if it takes them; and its grid."""
+    values, mask = grid.tiles, grid.mask
+    geometry = {name: grid.fields[name] for name in ("stride", "full_width", "full_height")}
     png, step = grid.png(), 1
     shortest = min(values.shape[2:])
     while len(png) > INLINE_BYTES and shortest // (step + 1) >= LEAST_TILE:
         step = max(step + 1, math.floor(step * math.sqrt(len(png) / INLINE_BYTES)))
         coarse = {**geometry, "stride": geometry["stride"] * step}
-        grid = make_grid(values[:, :, ::step, ::step], **coarse)
+        kept = None if mask is None else mask[:, :, ::step, ::step]
+        grid = make_grid(values[:, :, ::step, ::step], mask=kept, **coarse)
         png = grid.png()
     return png, grid
+
+
+def mask_png(classes: Any, columns: int) -> bytes:
+    """The PNG of masks [N, h, w], tile by tile as in the picture of the images."""
+    return encode_png(_sheet(classes[:, None], columns), filtered=False)
 
 
 def sample_png(values: Any) -> bytes:
     """The PNG of one sample [C, h, w]."""
     tiles = as_array(values)[None]
-    mask = _nonfinite(tiles)
+    mask = nonfinite_mask(tiles)
     low, high = value_range(tiles, mask)
     return _encode(_with_alpha(to_bytes(tiles, low, high), mask)[0].transpose(1, 2, 0))
 
@@ -105,7 +111,7 @@ def _encode(pixels: Any) -> bytes:
     return encode_png(pixels, filtered=pixels.shape[2] >= 3)
 
 
-def _nonfinite(tiles: Any) -> Any:
+def nonfinite_mask(tiles: Any) -> Any:
     """Where values are not finite; None if all are."""
     if tiles.dtype.kind != "f" or all_finite(tiles):
         return None

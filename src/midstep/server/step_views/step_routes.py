@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from midstep.control import CapturedBatch
-from midstep.control.capture.captured_data import CapturedSamples
+from midstep.control.capture.captured_data import CapturedSamples, ShownSamples
 from midstep.control.panels import Panel, panel_problem
+from midstep.server.array_json import as_array
 from midstep.server.dependencies import Format, RunDependency
 from midstep.server.problems import Refusal
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
@@ -18,9 +19,13 @@ from midstep.server.step_views.batch_json import (
     MAX_SHOWN,
     describe_sample,
     describe_samples,
-    find_sample,
+    frames_grid,
+    sample_tensor,
+    whole_sample,
 )
-from midstep.server.step_views.batch_picture import make_grid, sample_png
+from midstep.server.step_views.batch_picture import COLUMNS, mask_png, sample_png
+from midstep.server.step_views.samples.kinds import grid_of
+from midstep.server.step_views.samples.tiles import denormalized, mask_of
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
@@ -46,6 +51,10 @@ _SAMPLE: dict[int | str, dict[str, Any]] = {
 }
 First = Annotated[int, Query(ge=0, le=2**31, description="Index of the first sample.")]
 Count = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="How many samples are shown.")]
+Layer = Annotated[
+    Literal["image", "mask", "prediction"],
+    Query(description="The images, or the classes of their pixels as bytes."),
+]
 Etag = Annotated[
     str | None,
     Query(max_length=64, description="Only of this capture; 409 if it is no longer held."),
@@ -82,25 +91,33 @@ def batch(
 
 @router.get("/batch/picture", response_class=Response, responses=_PICTURE)
 def batch_picture(
-    run: RunDependency, first: First = 0, count: Count = 64, etag: Etag = None, known: Known = None
+    run: RunDependency,
+    first: First = 0,
+    count: Count = 64,
+    layer: Layer = "image",
+    etag: Etag = None,
+    known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
     captured = _captured(run, first, count, etag)
     if _is_known(known, captured.etag):
         return _not_modified(captured.etag)
     shown = captured.samples(first, count)
-    layout = shown.layout
-    if layout.kind != "images" or shown.values is None or shown.first == shown.stop:
+    if not shown.layout.is_picture or shown.values is None or shown.first == shown.stop:
+        kind = shown.layout.kind
         raise Refusal(
-            404, "no_picture", f"The samples of this batch are {layout.kind}, without a picture."
+            404, "no_picture", f"The samples of this batch are {kind}, without a picture."
         )
-    grid = make_grid(
-        shown.values,
-        stride=layout.stride,
-        full_width=layout.width,
-        full_height=layout.height,
-    )
-    return Response(grid.png(), media_type="image/png", headers=_etag_header(shown.etag))
+    return _png(_picture(shown, layer), shown.etag)
+
+
+def _picture(shown: ShownSamples, layer: str) -> bytes:
+    if layer == "image":
+        return grid_of(shown)[0].png()
+    classes = mask_of(shown, layer)
+    if classes is None:
+        raise Refusal(404, "no_picture", f"These samples have no {layer}.")
+    return mask_png(classes, min(COLUMNS, len(classes)))
 
 
 @router.get("/batch/sample", response_model=SampleOut, responses=_SAMPLE)
@@ -110,19 +127,34 @@ def batch_sample(
     format: Annotated[  # noqa: A002 - the name on the wire
         str, Query(pattern="^(json|png|safetensors)$", description="json, png or safetensors")
     ] = "json",
+    layer: Layer = "image",
+    etag: Etag = None,
 ) -> Response:
-    """One sample at full resolution. The whole batch is leased for 5 s."""
-    captured = _whole_batch(run)
+    """One sample at full resolution. The whole batch is leased for 5 s.
+
+    The PNG of an image sequence has all its images, as `grid` describes it.
+    """
+    captured = _whole_batch(run, etag)
     if format == "json":
         return StrictJsonResponse(
             describe_sample(captured, index), headers=_etag_header(captured.etag)
         )
-    sample, headers = find_sample(captured, index), _etag_header(captured.etag)
+    shown, sample = whole_sample(captured, index), sample_tensor(captured, index)
     if format == "safetensors":
+        if sample is None:
+            raise Refusal(422, "no_tensor", "This sample is no tensor; request format=json.")
         return SafetensorsResponse({"sample": sample}, {"step": str(captured.step)})
-    if captured.layout.kind != "images":
+    if not shown.layout.is_picture:
         raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
-    return Response(sample_png(sample), media_type="image/png", headers=headers)
+    if layer != "image":
+        return _png(_picture(shown, layer), captured.etag)
+    if shown.layout.kind == "frames":
+        return _png(frames_grid(shown, sample).png(), captured.etag)
+    return _png(sample_png(denormalized(as_array(sample), shown.view)), captured.etag)
+
+
+def _png(data: bytes, etag: str) -> Response:
+    return Response(data, media_type="image/png", headers=_etag_header(etag))
 
 
 def _captured(
@@ -130,11 +162,9 @@ def _captured(
 ) -> CapturedBatch | CapturedSamples:
     """The capture that shows these samples, or a 404 or 409 that says why there is none."""
     if etag is not None:
-        named = run.capture_named(etag)
-        if named is None or not named.holds(first, count):
-            raise Refusal(
-                409, "other_step", "This capture is no longer held. GET …/batch has the newest."
-            )
+        named = _named(run, etag)
+        if not named.holds(first, count):
+            raise _other_step()
         return named
     captured = run.captured_batch(first, count)
     if captured is None:
@@ -142,8 +172,19 @@ def _captured(
     return captured
 
 
-def _whole_batch(run: RunView) -> CapturedBatch:
-    captured = run.captured_batch(0, None)
+def _named(run: RunView, etag: str) -> CapturedBatch | CapturedSamples:
+    named = run.capture_named(etag)
+    if named is None:
+        raise _other_step()
+    return named
+
+
+def _other_step() -> Refusal:
+    return Refusal(409, "other_step", "This capture is no longer held. GET …/batch has the newest.")
+
+
+def _whole_batch(run: RunView, etag: str | None = None) -> CapturedBatch:
+    captured = run.captured_batch(0, None) if etag is None else _named(run, etag)
     if not isinstance(captured, CapturedBatch):
         raise _no_batch(run)
     return captured.arrived()

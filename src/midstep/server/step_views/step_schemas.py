@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from midstep.control.panels import PanelKind, Scale, Tone
+from midstep.control.samples.layout import SampleKind
 from midstep.server.schema_base import Number, Out
 
 
@@ -118,13 +119,61 @@ class GridOut(Out):
     full_height: int
 
 
+class ClassOut(Out):
+    """A class of a mask."""
+
+    id: int
+    """Value of its pixels in the picture of the mask; 255 for those that no class counts."""
+    name: str
+    share: float
+    """Of the shown pixels."""
+
+
+class MaskOut(Out):
+    """Masks of the images: `…/batch/picture?layer=mask` has a class in each pixel."""
+
+    layers: list[Literal["mask", "prediction"]]
+    """`prediction` is what the model says."""
+    classes: list[ClassOut]
+    """Those that occur."""
+
+
+class FramesOut(Out):
+    """Images of one sample, of which the picture of the batch has the first."""
+
+    count: int
+    word: Literal["frame", "channel"]
+    """What one of them is."""
+
+
+class LinesOut(Out):
+    """Curves: the smallest and the largest value of each interval, channel after channel."""
+
+    channels: int
+    points: int
+    """Intervals of a channel."""
+    length: int
+    """Values of a channel at full resolution."""
+    low: list[list[Number]]
+    """For each sample `channels * points` numbers; NaN where a value is not finite."""
+    high: list[list[Number]]
+
+
+class ColumnOut(Out):
+    """One value for each sample."""
+
+    name: str
+    role: Literal["input", "target"]
+    cells: list[Number | str]
+
+
 class BatchOut(Out):
     """The last captured batch: everything but its picture, at most 300 kB."""
 
     step: int
     """Index of the batch, finished steps minus one."""
     loss: Number | None
-    kind: Literal["images", "tokens", "vectors", "other"]
+    kind: SampleKind
     shape: list[int]
     dtype: str
     count: int
@@ -137,17 +186,44 @@ class BatchOut(Out):
     """Base64 PNG of the grid, for images, if `inline` was given; its tiles may be coarser."""
     grid: GridOut | None
     """Geometry of the picture, for images."""
+    mask: MaskOut | None
+    frames: FramesOut | None
+    """Of image sequences."""
     rows: list[list[Number]] | None
-    """First values of each sample, for tokens and vectors."""
+    """First values of each sample, for tokens and vectors. Tokens are without padding."""
+    texts: list[str] | None
+    """The beginning of each text, for texts and for tokens with a tokenizer."""
+    lines: LinesOut | None
+    """For sounds and series."""
+    sample_rate: float | None
+    """Of sounds, in hertz."""
+    columns: list[ColumnOut] | None
+    """Of tables, of nested mappings, of what else has a name, and of targets of several numbers."""
+    note: str | None
+    """What is not shown as the view says, and why."""
     labels: list[Number | str] | None
+    """The target of each sample; null where it is a mask or has columns. A text is empty where the
+    target says nothing that the input does not."""
     losses: list[Number] | None
+    """The loss of each sample as a batch of one."""
+    loss_shares: list[Number] | None
+    """The share of each in the loss of the whole batch."""
+    loss_note: str | None
+    """Why losses of single samples are not known."""
+    loss_fact: str | None
+    """Which samples of the whole batch stand out, such as `2 of 128 samples carry 40 % of the
+    loss`."""
     predictions: list[Number | str] | None
-    """Null: not known yet."""
+    """A class, a value, or a text with several; null if it is not known, or a map."""
+    probabilities: list[Number] | None
+    """The probability of each predicted class."""
     sample_ids: list[int] | None
     etag: str
     """Names the capture, as the header does; the picture of the same capture has the same."""
     nonfinite: int
-    """Values in the tiles or rows that are not finite."""
+    """Values that are not finite, in what is shown; of a batch that is held whole, in all of it."""
+    nonfinite_in: list[int] | None
+    """How many each sample has; null if there is none."""
 
 
 class SampleOut(Out):
@@ -160,7 +236,7 @@ class SampleOut(Out):
     count: int
     """Samples in the batch."""
     etag: str
-    kind: Literal["images", "tokens", "vectors", "other"]
+    kind: SampleKind
     shape: list[int]
     """Of the sample: channels, height and width of an image."""
     dtype: str
@@ -175,10 +251,30 @@ class SampleOut(Out):
     nonfinite: int
     """Values that are not finite."""
     label: Number | str | None
+    prediction: Number | str | None
+    probability: Number | None
+    """Of the predicted class."""
     loss: Number | None
+    loss_share: Number | None
+    """Its share in the loss of the whole batch."""
     sample_id: int | None
     values: list[Number] | None
     """All values, row after row; null if there are more than 8,192."""
+    text: str | None
+    """The whole text."""
+    tokens: list[int] | None
+    """The first 4,096 tokens, without padding."""
+    pieces: list[str] | None
+    """The text of each of these tokens alone."""
+    mask: MaskOut | None
+    frames: FramesOut | None
+    grid: GridOut | None
+    """Geometry of the picture of all frames."""
+    lines: LinesOut | None
+    sample_rate: float | None
+    columns: list[ColumnOut] | None
+    """With one cell each."""
+    note: str | None
 
 
 class TensorSummary(Out):

@@ -27,6 +27,7 @@ from midstep.core.standard_streams import print_notice
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
+from midstep.session.engine.earlier_snapshots import training_access
 from midstep.session.engine.lineage import Lineage
 from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
 from midstep.session.rewind.back import Rewind
@@ -92,6 +93,7 @@ class TrainingEngine:
             on_compared=self._steps_compared,
         )
         self.rewind.circumstances = lambda: self._circumstances(None)
+        run.explain_with(training_access(state, self.rewind.ring, self.writer))
         self.unchecked_resume: Snapshot | None = None
         """What this attempt continues from, if no step after it was recorded."""
         self.training_thread: int | None = None
@@ -204,6 +206,7 @@ class TrainingEngine:
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
         self._unsubscribe()
+        self.run.explain_with(None)
         self.writer.wait()
 
     # -- called by the driver ---------------------------------------------------------------------

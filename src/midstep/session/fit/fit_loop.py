@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.facts.format.step_frames import CHECKSUM_NAMES
@@ -16,6 +18,7 @@ from midstep.session.fit.resume_check import check_first_step
 from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 from midstep.session.signals import stop_at_signals
 from midstep.session.step_report import StepReporter, own_values
+from midstep.session.step_results import StepResults
 
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("midstep.session")
+HOW_TO = (
+    "To see the loss of each sample, give the session your loss module as loss_fn, and call it "
+    "once in the training step."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +94,25 @@ class FitLoop:
         parts = trainer.parts
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(engine.run, self._metrics)
+        self._results = self._note_losses()
+
+    def _note_losses(self) -> StepResults:
+        """See the loss of each micro-batch: in the default step, or by a hook."""
+        trainer, parts = self._trainer, self._trainer.parts
+        hooked: nn.Module | None = None
+        if parts.training_step is not None:
+            hooked = parts.loss_fn if isinstance(parts.loss_fn, nn.Module) else parts.model
+        results = StepResults(
+            self._controller, parts.loss_fn, HOW_TO, lambda: trainer.micro_batches, hooked
+        )
+        captures = self._controller.captures
+
+        def note(output: Any, target: Any, loss: Any) -> None:
+            if captures.is_observed:
+                results.loss_called((output, target), {}, loss)
+
+        trainer.optimizer_step.on_loss = note
+        return results
 
     @property
     def loaders(self) -> tuple[Any, ...]:
@@ -113,6 +139,8 @@ class FitLoop:
         finally:
             self._engine.training_thread = None
             trainer.observer, trainer.interrupted = None, lambda: False
+            trainer.optimizer_step.on_loss = None
+            self._results.close()
             self._reporter.close()
 
     def _advance(self) -> bool:
@@ -169,6 +197,11 @@ class FitLoop:
             scalars=scalars,
             batches=outcome.batches,
             sample_ids=outcome.sample_ids,
+            results=(
+                self._results.take(outcome.batches, outcome.loss)
+                if self._controller.captures.is_observed
+                else None
+            ),
             mark=outcome.mark,
         )
         if self._on_step:
@@ -195,7 +228,8 @@ class FitLoop:
 
     def hold_failed_batch(self) -> None:
         """Keep the batch of a step that raised, for viewers of a run that parks at the error."""
-        self._reporter.hold_failed_batch(self._trainer.batches)
+        batches = self._trainer.batches
+        self._reporter.hold_failed_batch(batches, results=self._results.take(batches))
 
     def _end_epoch(self, *, last: bool = False) -> bool:
         """Validate, step the scheduler, record, take a checkpoint; False if a stop came first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -63,6 +63,8 @@ class OptimizerStep:
             )
         self.parts, self.config, self.optimizer = parts, config, parts.optimizer
         self.observer: StepObserver | None = None
+        self.on_loss: Callable[[Any, Any, Any], None] | None = None
+        """Gets output, target and loss of each micro-batch, if the default step computes it."""
         if config.device is not None:
             parts.model.to(config.device)
         self.device = _device_of(parts.model, config)
@@ -95,7 +97,7 @@ class OptimizerStep:
         observer = None if quiet else self.observer
         if observer is not None:
             observer.step_begins()
-        return MicroBatches(self, observer)
+        return MicroBatches(self, observer, None if quiet else self.on_loss)
 
     def apply(self, observer: StepObserver | None) -> tuple[bool, Any]:
         """Change the weights; returns whether they changed, and the norm if it was clipped."""
@@ -144,8 +146,14 @@ class OptimizerStep:
 class MicroBatches:
     """The micro-batches of one optimizer step."""
 
-    def __init__(self, step: OptimizerStep, observer: StepObserver | None) -> None:
-        self._step, self._observer = step, observer
+    def __init__(
+        self,
+        step: OptimizerStep,
+        observer: StepObserver | None,
+        on_loss: Callable[[Any, Any, Any], None] | None,
+    ) -> None:
+        self._step, self._observer, self._on_loss = step, observer, on_loss
+        self._batch: Any = None
         self._losses: list[float] = []
         self._metrics: dict[str, list[Any]] = {}
         self._finite = True
@@ -156,9 +164,11 @@ class MicroBatches:
         self.count += 1
         if not self._finite:
             return
-        step = self._step
+        step, self._batch = self._step, batch
         with step.autocast():
             result = step.forward(move(batch, step.device))
+        if self._on_loss is not None and result.outputs is not None:
+            self._on_loss(result.outputs, result.labels, result.loss)
         # Waits for the device: one step with a non-finite loss would ruin the weights for good.
         value = float(result.loss.detach())
         self._losses.append(value)
@@ -169,6 +179,10 @@ class MicroBatches:
         self._finite = math.isfinite(value)
         if self._finite:
             self._backward(result.loss)
+
+    def position(self) -> tuple[int, Any]:
+        """Number and batch of the micro-batch in progress."""
+        return self.count, self._batch
 
     def _backward(self, loss: torch.Tensor) -> None:
         steps, scaler = self._step.config.accumulate_steps, self._step.scaler

@@ -18,7 +18,7 @@ from midstep.data.order.order_strategy import warn_user
 from midstep.session.config import SessionConfig
 from midstep.session.fit.batch_feed import BatchFeed
 from midstep.session.fit.evaluation import evaluate
-from midstep.session.fit.optimizer_step import OptimizerStep, StepObserver
+from midstep.session.fit.optimizer_step import MicroBatches, OptimizerStep, StepObserver
 from midstep.session.state.generators import search_parts
 from midstep.session.state.training_parts import TrainingParts
 from midstep.session.state.training_state import StepMark, TrainingState, find_loader_generators
@@ -113,12 +113,15 @@ class Trainer:
         """Called between the batches of a validation; True ends the validation early."""
         self.batches: list[Any] = []
         """References to the micro-batches of the running step, or of the last one."""
-        self._optimizer_step = OptimizerStep(parts, config)
+        self.optimizer_step = OptimizerStep(parts, config)
+        """Makes the steps."""
+        self.micro_batches: MicroBatches | None = None
+        """Those of the step in progress; None between steps, and while steps are repeated."""
         # Only `__enter__` patches the loader, so its generators are still found here.
         self._feed = BatchFeed(parts.train_loader, config.order, report=report)
         generators = find_loader_generators(parts.train_loader)
         self.state = TrainingState(parts, self._feed.order, generators, config)
-        self.state.scaler = self._optimizer_step.scaler
+        self.state.scaler = self.optimizer_step.scaler
         self.state.before_restore = self._before_restore
         _check_scheduler(parts)
 
@@ -143,16 +146,16 @@ class Trainer:
     @property
     def device(self) -> torch.device:
         """Where batches are moved to."""
-        return self._optimizer_step.device
+        return self.optimizer_step.device
 
     @property
     def observer(self) -> StepObserver | None:
         """Measures steps from inside; not called for repeated steps."""
-        return self._optimizer_step.observer
+        return self.optimizer_step.observer
 
     @observer.setter
     def observer(self, observer: StepObserver | None) -> None:
-        self._optimizer_step.observer = observer
+        self.optimizer_step.observer = observer
 
     def look_for_state(self) -> None:
         """Save the generators that the user's functions draw from; refuse what cannot be saved.
@@ -199,7 +202,8 @@ class Trainer:
         """Make one optimizer step, after the end of an epoch if one is due."""
         while self.epoch_is_over():
             self.end_epoch()
-        micro_batches = self._optimizer_step.begin(quiet=self.replaying)
+        micro_batches = self.optimizer_step.begin(quiet=self.replaying)
+        self.micro_batches = None if self.replaying else micro_batches
         self.is_before_step = True
         ids: list[Any] = []
         self.batches = batches = []
@@ -209,6 +213,7 @@ class Trainer:
             batches.append(batch)
             self.is_before_step = False
             micro_batches.add(batch)
+        self.micro_batches = None
         result = micro_batches.close()
         if not result.skipped:
             for call in self.parts.after_step:
@@ -255,7 +260,7 @@ class Trainer:
             (epoch + 1) % self.config.val_every_n_epochs == 0
         )
         validation = self.evaluate(self.parts.val_loader) if is_due else None
-        self._optimizer_step.epoch_ended(None if validation is None else validation["loss"])
+        self.optimizer_step.epoch_ended(None if validation is None else validation["loss"])
         for call in self.parts.after_epoch:
             call(self.parts.model)
         outcome = EpochOutcome(
@@ -276,9 +281,9 @@ class Trainer:
         return evaluate(
             self.parts.model,
             loader,
-            self._optimizer_step.evaluation,
+            self.optimizer_step.evaluation,
             device=self.device,
-            autocast=self._optimizer_step.autocast,
+            autocast=self.optimizer_step.autocast,
             interrupted=self.interrupted,
         )
 

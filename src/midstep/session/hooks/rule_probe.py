@@ -189,6 +189,7 @@ class RuleProbe(Hook):
                 low=low,
                 high=high,
                 dead_fraction=self._dead_fraction(name),
+                units=len(self._alive[name][-1][1]) if self._alive.get(name) else None,
                 saturated_fraction=saturated.get(name),
             )
             for name, (low, high) in ranges.items()

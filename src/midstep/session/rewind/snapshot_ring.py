@@ -8,16 +8,15 @@ most 1 % of the run. A fixed number of steps between them would suit one size of
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from midstep.core.errors import ConfigError
+from midstep.session.state.host_memory import free_host_bytes
 from midstep.session.state.large_arrays import BlockSizes, LargeCopies, shared_block_bytes
 from midstep.session.state.snapshot import Snapshot, share_unchanged, snapshot_bytes
 
@@ -194,6 +193,10 @@ class SnapshotRing:
         """The last snapshot at or before `step`; None if there is none."""
         return next((held for held in reversed(self._held) if held.step <= step), None)
 
+    def before(self, step: int) -> list[Snapshot]:
+        """The snapshots of earlier steps than `step`, the newest first."""
+        return [held for held in reversed(self._held) if held.step < step]
+
     @property
     def snapshot_steps(self) -> list[int]:
         """The steps that have a snapshot, in ascending order."""
@@ -232,24 +235,3 @@ class SnapshotRing:
     @staticmethod
     def _bytes_of(held: tuple[Snapshot, ...]) -> int:
         return snapshot_bytes(*held) + OVERHEAD_BYTES * len(held)
-
-
-def free_host_bytes() -> int:
-    """Memory that can be allocated without swapping; half of all memory if that is unknown.
-
-    >>> free_host_bytes() >= 0
-    True
-    """
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) << 10  # in KiB
-    except (OSError, KeyError, ValueError):
-        return _physical_bytes() // 2
-
-
-def _physical_bytes() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        return 0

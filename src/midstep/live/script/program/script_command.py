@@ -88,7 +88,7 @@ class ScriptCommand:
     def answer(self, **fields: Any) -> None:
         """Say to the launcher that the run exists, or why not; nothing without a launcher."""
         if self.answer_to is not None:
-            from midstep.live.launch_answer import answer_launcher
+            from midstep.live.script.program.launch_answer import answer_launcher
 
             answer_launcher(self.answer_to, fields)
 

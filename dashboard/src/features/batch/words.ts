@@ -1,0 +1,1 @@
+export const INFLUENCE = "Influence: which samples changed which losses";

@@ -1,0 +1,33 @@
+/** Where the last stop came from, fetched once for all panels that show it. */
+import { useQuery } from "@tanstack/react-query";
+import { type ApiError, api, runPath } from "@/api/client";
+import type { Diagnosis, StopOut } from "@/api/types";
+import { diagnosedStep } from "./diagnosed";
+import { useRunState } from "./hooks";
+import { useRun } from "./store";
+
+/** The last stop by a breakpoint, a rule or an error; null while it is not known. */
+export function useStop(): StopOut | null {
+  const runId = useRun((run) => run.runId);
+  const restarts = useRun((run) => run.restarts);
+  const moment = useRunState(
+    (state) => `${state.timeline} ${state.diagnosed_step} ${state.step} ${state.state} ${state.parked}`,
+  );
+  const { data } = useQuery<StopOut, ApiError>({
+    queryKey: ["stop", runId, restarts, moment],
+    queryFn: ({ signal }) =>
+      api.get<"/runs/{run_id}/debug/diagnosis">(runPath(runId ?? "", "/debug/diagnosis"), signal),
+    enabled: runId !== null && moment !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    // What was shown stays while the next is fetched.
+    placeholderData: (before) => before,
+  });
+  return data ?? null;
+}
+
+/** The diagnosis of the step that is shown now. */
+export function useDiagnosis(): Diagnosis | null {
+  const step = useRunState(diagnosedStep) ?? null;
+  const diagnosis = useStop()?.diagnosis ?? null;
+  return diagnosis !== null && diagnosis.step === step ? diagnosis : null;
+}

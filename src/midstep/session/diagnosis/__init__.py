@@ -1,0 +1,1 @@
+"""After a stop by a breakpoint: where NaN came from, and what changed in the last steps."""

@@ -1,0 +1,91 @@
+"""Pictures of the tutorial `four-bugs.md`: `python tools/four_bugs_screenshots.py`.
+
+Each script runs to its stop, and the page is taken as it opens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
+
+from playwright.sync_api import Browser, sync_playwright  # noqa: E402 - after the path is set
+from tools.demo_process import BROWSER_FLAGS, find_chromium  # noqa: E402
+
+PATIENCE_S = 300.0
+LARGEST_BYTES = 200_000
+Scheme = Literal["light", "dark"]
+PICTURES: tuple[tuple[str, Scheme, str, str], ...] = (
+    ("rate_jump", "light", "Loss rose", ""),
+    ("dead_relu", "light", "Dead ReLUs.", ""),
+    ("nan_sample", "light", "First non-finite", ""),
+    ("nan_sample", "dark", "First non-finite", ""),
+    ("wrong_labels", "light", "Stopped by", "?sort=loss"),
+)
+"""Script, theme, words of the stop, and the view."""
+
+
+def main() -> None:
+    """Take each picture."""
+    chromium = find_chromium()
+    if chromium is None:
+        sys.exit(1)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
+        for name, scheme, words, view in PICTURES:
+            with tempfile.TemporaryDirectory() as folder, _running(name, Path(folder)) as url:
+                _take(browser, url, name, scheme, words, view)
+        browser.close()
+
+
+@contextmanager
+def _running(name: str, folder: Path) -> Iterator[str]:
+    """The address of a script's page, while the script runs."""
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "examples" / "four_bugs" / f"{name}.py")],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while (address := re.search(r"http://\S+#token=\S+", log.read_text())) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"no address was printed: {log.read_text()}")
+            time.sleep(0.05)
+        yield address[0]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def _take(browser: Browser, url: str, name: str, scheme: Scheme, words: str, view: str) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    page.goto(url.replace("/#", f"/live{view}#"))
+    page.get_by_role("status").filter(has_text=words).wait_for(timeout=PATIENCE_S * 1000)
+    page.get_by_role("table", name="What changed").wait_for()
+    page.wait_for_timeout(1500)
+    theme = "" if scheme == "light" else "-dark"
+    path = ROOT / "docs" / "images" / f"four-bugs-{name.replace('_', '-')}{theme}.png"
+    page.screenshot(path=path)
+    page.close()
+    if path.stat().st_size > LARGEST_BYTES:
+        sys.exit(f"{path.name} has more than {LARGEST_BYTES:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
