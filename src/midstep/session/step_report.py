@@ -66,9 +66,16 @@ def own_values(values: Mapping[str, Any], *, arrays: bool = True) -> dict[str, A
             returns may hold the output of the model, which would be copied in every step.
     """
     return {
-        name: value if type(value) is float else own_value(name, value, arrays=arrays)
+        name: value if type(value) is float else _own(name, value, arrays=arrays)
         for name, value in fold_names(values).items()
     }
+
+
+def _own(name: str, value: Any, *, arrays: bool) -> Any:
+    # What nearly all loops log is decided here: the walk of a step stays short.
+    if hasattr(value, "detach") and value.numel() == 1 and value.device.type == "cpu":
+        return value.item()
+    return own_value(name, value, arrays=arrays)
 
 
 def earlier_commands(directory: Path) -> list[dict[str, Any]]:
