@@ -203,7 +203,11 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
           <LivePanelSlot title="Step data">
-            {isDiagnosed ? <StopLayers stale={stale} /> : <StepDataPanel stale={stale} onPanels={onPanels} />}
+            {isDiagnosed ? (
+              <StopLayers onPanels={onPanels} stale={stale} />
+            ) : (
+              <StepDataPanel stale={stale} onPanels={onPanels} />
+            )}
           </LivePanelSlot>
         </div>
       </div>

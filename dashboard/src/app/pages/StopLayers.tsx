@@ -4,9 +4,14 @@ import { StepDataPanel } from "@/features/panels/StepDataPanel";
 import { useDiagnosis } from "@/live/diagnosis";
 import { Panel } from "@/ui";
 
-export default function StopLayers({ stale }: { stale: string | null }) {
+interface StopLayersProps {
+  onPanels: () => void;
+  stale: string | null;
+}
+
+export default function StopLayers({ onPanels, stale }: StopLayersProps) {
   const diagnosis = useDiagnosis();
   if (diagnosis === null) return <Panel title="Layers" className="h-full" />;
-  if (diagnosis.layers.length === 0) return <StepDataPanel stale={stale} />;
+  if (diagnosis.layers.length === 0) return <StepDataPanel onPanels={onPanels} stale={stale} />;
   return <DiagnosedLayers diagnosis={diagnosis} stale={stale} />;
 }

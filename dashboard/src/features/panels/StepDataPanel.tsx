@@ -11,8 +11,8 @@ import { useStepKeys } from "./panelKeys";
 import { useChosenKey, useKeyList } from "./useStepEntry";
 
 interface StepDataPanelProps {
-  /** Shows the Panels tab, where an entry can be large; left out where that cannot be reached. */
-  onPanels?: () => void;
+  /** Shows the Panels tab, where an entry can be large. */
+  onPanels: () => void;
   stale: string | null;
 }
 
@@ -42,16 +42,14 @@ export function StepDataPanel({ stale, onPanels }: StepDataPanelProps) {
       onSort={(sort: Sort) => setOrder(sortText(sort))}
       onEntry={setShown}
       corner={
-        onPanels && (
-          <IconButton
-            icon="expand"
-            label={`Maximize ${key}`}
-            onClick={() => {
-              onPanels();
-              setLarge(key);
-            }}
-          />
-        )
+        <IconButton
+          icon="expand"
+          label={`Maximize ${key}`}
+          onClick={() => {
+            onPanels();
+            setLarge(key);
+          }}
+        />
       }
     />
   );
