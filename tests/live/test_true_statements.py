@@ -205,9 +205,10 @@ def test_what_is_no_number_is_named_once(tmp_path: Path, capsys: pytest.CaptureF
         for x in loader:
             model(x).sum().backward()
             optimizer.step()
-            run.log(loss="abc", sample="text", h=[1, 2], picture=x, good=1.0)
+            stack = torch.zeros(2, 5, 5)
+            run.log(loss="abc", sample={"id": 1}, h=[1, "two"], stack=stack, good=1.0)
     lines = [line for line in capsys.readouterr().err.splitlines() if "not recorded" in line]
-    kinds = {"loss": "str", "sample": "str", "h": "list", "picture": "tensor of shape (2, 2)"}
+    kinds = {"loss": "str", "sample": "dict", "h": "list", "stack": "tensor of shape (2, 5, 5)"}
     assert len(lines) == 4
     for name, kind in kinds.items():
         assert any(f"log({name}=" in line and kind in line for line in lines)
