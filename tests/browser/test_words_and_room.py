@@ -34,7 +34,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     control.breakpoints.add_rule("unchanged_weights")
     words = "loss > 2 * val_loss and accuracy < 0.5"
     control.add_breakpoint("expression", expression=words, enabled=False)
-    control.add_breakpoint("expression", expression="step >= 2 and loss >= 0 and lr <= 0.5")
+    control.add_breakpoint("expression", expression="step == 2 and loss >= 0 and lr <= 0.5")
 
     def train() -> None:
         model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
@@ -66,10 +66,10 @@ def test_conditions_the_pill_and_heads_of_tables_are_whole(page: Page, live: str
     expect(page.get_by_text("Stopped by breakpoint 3", exact=True)).to_be_visible()
     pill = page.get_by_role("status").filter(has_text="Stopped by")
     assert cut_texts(pill.locator("span")) == []
+    page.get_by_role("button", name="Step", exact=True).click()
     conditions = page.get_by_role("list", name="Breakpoints").locator("li span[title]")
     expect(conditions).to_have_count(3)
     assert cut_texts(conditions) == []
-    page.get_by_role("button", name="Step", exact=True).click()
     layers = page.get_by_role("region", name="Layers")
     heads = layers.get_by_role("columnheader").locator("span.truncate")
     expect(heads.filter(has_text="Update ÷ weight")).to_be_visible()
