@@ -154,3 +154,34 @@ def midstep_events(run_dir: Path) -> list[dict]:
     from midstep.facts import FactsReader
 
     return FactsReader(run_dir).events()
+
+
+def test_a_loop_with_two_call_sites_and_a_session_log_media_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    with midstep.Run(name="two", save_dir=tmp_path, run_name="two") as run:
+        for step in range(2):
+            run.controller.log(loss=0.5, note=f"at {step}", h=[1, 2])
+            run.controller.wait_if_paused()
+    kept = {each.index.key: [item.step for item in each.items] for each in reader(run.dir).groups()}
+    assert kept == {"note": [1, 2], "h": [1, 2]}
+
+    config = midstep.SessionConfig(save_dir=tmp_path, run_name="session")
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(6, 2), batch_size=2)
+    with midstep.Session(model, optimizer, None, loader, config=config) as session:
+
+        @session.training_step
+        def step(model, batch):
+            output = model(batch)
+            return {"loss": output.sum(), "output": output, "words": "from the step"}
+
+        @session.on_step
+        def log(record):
+            assert "words" not in record.metrics, "hooks get scalars"
+            session.log(weights=model.weight.detach())
+
+        session.fit(steps=2)
+        directory = session.dir
+    kinds = {each.index.key: each.index.kind for each in reader(directory).groups()}
+    assert kinds == {"words": "text", "weights": "image"}, "the output of a model is no picture"

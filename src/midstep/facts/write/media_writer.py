@@ -56,6 +56,7 @@ class MediaWriter:
         # Of the thread alone.
         self._groups: dict[str, MediaGroup] | None = None
         self._fault: str | None = None
+        self._has_refused_names = False
 
     def put(self, step: int, timeline: int, name: str, value: MediaValue) -> None:
         """Write `value`, which was logged in this step under this name. Returns at once."""
@@ -147,7 +148,9 @@ class MediaWriter:
     def _take(self, logged: LoggedMedia) -> None:
         group = self._group_of(logged)
         if group is None:
-            self._refuse(logged.key, TOO_MANY)
+            if not self._has_refused_names:  # once: a loop may use a new name in every step
+                self._refuse(logged.key, TOO_MANY)
+            self._has_refused_names = True
             return
         try:
             encoded = group.take(logged)

@@ -187,7 +187,9 @@ class FactsWriter:
     def _log_media(self, step: int, values: Mapping[str, Any]) -> None:
         """Record pictures, texts, histograms and tables."""
         for name, value in values.items():
-            if type(value) is MediaValue:
+            if type(value) is MediaValue and self.rank != 0:
+                self._checks.refuse(str(name), "pictures, texts and tables are kept by rank 0 only")
+            elif type(value) is MediaValue:
                 if self._media is None:
                     self._media = MediaWriter(self.run_dir, self._checks.refuse)
                 self._media.put(step, self.timeline, str(name), value)

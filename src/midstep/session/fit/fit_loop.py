@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from midstep.core.errors import StopTraining, StorageError
+from midstep.core.media.media_value import scalars_of
 from midstep.core.moments import Moment
 from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.session.fit.evaluation import EvaluationStopped
@@ -211,7 +212,11 @@ class FitLoop:
                 epoch=outcome.epoch,
                 sample_ids=outcome.sample_ids,
                 loss=outcome.loss,
-                metrics={name: each for name, each in values.items() if name not in CHECKSUM_NAMES},
+                metrics={
+                    name: each
+                    for name, each in scalars_of(values).items()
+                    if name not in CHECKSUM_NAMES
+                },
             )
             for call in self._on_step:
                 call(record)
