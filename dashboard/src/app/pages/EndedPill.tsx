@@ -22,7 +22,7 @@ export default function EndedPill() {
   const [, setLarge] = useUrlState("large", "none");
   const go = useGo();
   const now = useNow();
-  const pill = state && endPill(state, kept, run, now);
+  const pill = state && endPill(state, kept, run, now, canControl);
   if (!pill) return null;
   const actions = {
     files: {
@@ -31,8 +31,8 @@ export default function EndedPill() {
     },
     traceback: {
       label: "Show traceback",
-      // Who may only look gets no printed text.
-      run: () => (canControl ? setLarge("console") : setTraced(true)),
+      // Without a console the facts have it.
+      run: () => (kept?.console_bytes ? setLarge("console") : setTraced(true)),
     },
   };
   return (

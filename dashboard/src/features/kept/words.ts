@@ -83,6 +83,7 @@ export function endPill(
   kept: KeptEvidence | undefined,
   run: Pick<RunRow, "ended_at"> | undefined,
   now: number,
+  canControl = true,
 ): EndPill | null {
   if (kept === undefined) return null;
   const things = keptThings(kept);
@@ -93,7 +94,8 @@ export function endPill(
   if (state.state === "failed") {
     const [type, words] = splitError(state.reason ?? "an error");
     const text = [words, last].filter((part) => part !== "").join(" · ");
-    const action = kept.console_bytes > 0 ? "traceback" : "files";
+    // Who may only look gets neither printed text nor tracebacks.
+    const action = canControl ? "traceback" : "files";
     return { tone: "bad", icon: "close", title: `${type} at step ${at}`, text, action };
   }
   if (state.state === "killed" || state.state === "lost") {
