@@ -1,27 +1,19 @@
-"""The documents name what exists: modules, links, make targets and commands of the terminal."""
+"""The documents name what exists: modules, links, headings, tests. Blocks: `tests/documents`."""
 
 from __future__ import annotations
 
 import re
 from datetime import date
-from functools import cache
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-import typer
 import yaml
 from tools.references.python_pages import PACKAGES, file_name
 
-from midstep.cli.main import app
+from tests.documents.blocks import DOCS, PAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
 SOURCES = ROOT / "src" / "midstep"
-TOP_PAGES = [
-    ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-]
-PAGES = [*TOP_PAGES, *sorted(DOCS.rglob("*.md"))]
 
 QUESTIONS = [
     "order of samples",
@@ -130,51 +122,6 @@ def test_every_test_that_is_named_as_evidence_exists(page: str, start: str, stop
     assert named <= known
 
 
-def test_every_make_target_that_a_page_names_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {
-        name
-        for page in PAGES
-        for name in re.findall(r"(?:`|^ {4})make ([a-z]+)", page.read_text(), re.MULTILINE)
-    }
-    assert {"demo", "test"} <= named <= targets
-
-
-@cache
-def commands() -> dict[str, Any]:
-    """The commands of the terminal by their words, groups included."""
-    by_words: dict[str, Any] = {}
-
-    def add(words: str, command: Any) -> None:
-        by_words[words] = command
-        for name, inner in getattr(command, "commands", {}).items():
-            add(f"{words} {name}", inner)
-
-    add("midstep", typer.main.get_command(app))
-    return by_words
-
-
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "CHANGELOG.md"],  # it also names what is gone
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_every_command_of_the_terminal_that_a_page_names_exists(page: Path) -> None:
-    known = commands()
-    unknown = []
-    text = page.read_text(encoding="utf-8")
-    for line in re.findall(r"(?:`|^ {4}|^\$ )(midstep [a-z][^`\n]*)", text, re.MULTILINE):
-        words = "midstep"
-        for word in line.split()[1:]:
-            if not hasattr(known[words], "commands"):
-                break
-            if f"{words} {word}" not in known:
-                unknown.append(line)
-                break
-            words = f"{words} {word}"
-    assert not unknown
-
-
 def test_every_decision_has_a_number_of_its_own_and_a_date() -> None:
     pages = [DOCS / "decisions.md", *sorted((DOCS / "decisions").glob("*.md"))]
     numbers = []
@@ -186,3 +133,13 @@ def test_every_decision_has_a_number_of_its_own_and_a_date() -> None:
                 date.fromisoformat(match[2])
                 numbers.append(int(match[1]))
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
+
+
+def test_every_external_address_is_well_formed() -> None:
+    wrong = []
+    for page in PAGES:
+        for link in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+            parts = urlsplit(link)
+            if parts.scheme and not (parts.scheme == "https" and "." in parts.netloc):
+                wrong.append(f"{page.name}: {link}")
+    assert wrong == []
