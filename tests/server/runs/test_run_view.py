@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+import torch
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
@@ -53,10 +54,19 @@ def ask_all(served: Served) -> dict[str, Answer]:
     files = served.ask("GET", f"/api/v1/runs/{served.run.run_id}/files").json()["files"]
     events = next(each["id"] for each in files if each["path"].endswith("events.jsonl"))
     key = served.ask("GET", f"{served.debug}/step_data/keys").json()["keys"][0]
-    names = {"run_id": served.run.run_id, "command_id": ASKED, "file_id": events, "key": key}
+    names = {
+        "run_id": served.run.run_id,
+        "command_id": ASKED,
+        "file_id": events,
+        "key": key,
+        "number": "0",
+    }
+    groups = served.ask("GET", f"/api/v1/runs/{served.run.run_id}/media").json()["groups"]
+    group_ids = {group["key"]: group["id"] for group in groups}
     answers = {}
     for path in ROUTES:
-        filled = path.replace("{key:path}", "{key}").format(**names)
+        group = group_ids["picture" if path.endswith("/picture") else "note"]
+        filled = path.replace("{key:path}", "{key}").format(**names, group_id=group)
         answers[path] = served.ask("GET", filled + QUERIES.get(path, ""))
     return answers
 
@@ -86,6 +96,7 @@ def answers(tmp_path_factory) -> dict[str, dict[str, Answer]]:
         controller.watches.add_source("encoder.weight", lambda: training.model.encoder.weight)
         controller.add_watch(3, source="encoder.weight")
         worker = threading.Thread(target=training.run_to_end, args=(run,), name="training")
+        run.log(note="before the first step", picture=torch.rand(8, 8))
         parked = controller.submit(Command(name="pause", id=ASKED))
         worker.start()
         try:
