@@ -208,7 +208,8 @@ def test_a_run_does_not_continue_through_a_link(stranger, tmp_path):
 
 def test_a_module_in_the_working_directory_is_not_executed_by_a_new_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launching, "RECIPE_CHILD", "midstep.core.version")  # ends at once, without a run
+    # This module ends at once, without a run.
+    monkeypatch.setattr(launching, "RECIPE_CHILD", "midstep.core.version")
     Path("midstep.py").write_text("open('executed', 'w').close()")
     request = launching.LaunchRequest(id="a", recipe="bcl", settings={"steps": 1})
     launcher = launching.Launcher(tmp_path / "runs")
