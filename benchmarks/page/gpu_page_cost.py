@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,19 +133,22 @@ class Training:
     optimizer: torch.optim.Optimizer
     batches: list[tuple[torch.Tensor, torch.Tensor]]
     device: str
+    loss_fn: nn.Module = field(default_factory=nn.CrossEntropyLoss)
+    declares_loss: bool = False
+    """Whether `attach` gets the loss, so that the page shows loss and prediction of each sample."""
 
     def step(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """One step; returns the loss, still on the device."""
         with torch.autocast(self.device, dtype=torch.bfloat16):
             outputs = self.model(x)
-            loss = functional.cross_entropy(outputs.flatten(0, -2), y.flatten())
+            loss: torch.Tensor = self.loss_fn(outputs.flatten(0, -2), y.flatten())
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return loss.detach()
 
 
-def make_resnet(device: str, *, small: bool) -> Training:
+def make_resnet(device: str, *, small: bool, channels_last: bool = False) -> Training:
     """ResNet-50 on batches of 256 images of 224 x 224."""
     torch.manual_seed(0)
     blocks, width, count, side = ((1, 1), 8, 16, 64) if small else ((3, 4, 6, 3), 64, 256, 224)
@@ -157,6 +160,10 @@ def make_resnet(device: str, *, small: bool) -> Training:
     ]
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     name = f"ResNet-50, batch {count} of {side}x{side}"
+    if channels_last:
+        name += ", channels last"
+        model = model.to(memory_format=torch.channels_last)
+        batches = [(x.to(memory_format=torch.channels_last), y) for x, y in batches]
     return Training(name=name, model=model, optimizer=optimizer, batches=batches, device=device)
 
 
@@ -213,7 +220,8 @@ def page_open(training: Training) -> Iterator[tuple[Any, DataLoader[Any], Callab
     with (
         tempfile.TemporaryDirectory() as folder,
         midstep.attach(
-            training.model, training.optimizer, loader, save_dir=folder, serve=True, port=0
+            training.model, training.optimizer, loader, save_dir=folder, serve=True, port=0,
+            loss_fn=training.loss_fn if training.declares_loss else None,
         ) as run,
         polling(str(run.url), "step", "layers") as child,
     ):
@@ -327,6 +335,15 @@ def measure(training: Training, *, rounds: int, steps: int, warm_up_s: float) ->
     }
 
 
+def trainings(device: str, *, small: bool) -> Iterator[Training]:
+    """What is measured: each model as it is, and with its loss declared."""
+    makers = (make_resnet, partial(make_resnet, channels_last=True), make_gpt)
+    for make in makers:
+        training = make(device, small=small)
+        yield training
+        yield replace(training, name=f"{training.name}, loss declared", declares_loss=True)
+
+
 def main(arguments: list[str]) -> None:
     """Measure, and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -337,8 +354,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", help="write the numbers as JSON to this file")
     chosen = parser.parse_args(arguments)
     results = []
-    for make in (make_resnet, make_gpt):
-        training = make(chosen.device, small=chosen.small)
+    for training in trainings(chosen.device, small=chosen.small):
         result = measure(training, rounds=chosen.rounds, steps=chosen.steps, warm_up_s=WARM_UP_S)
         results.append(result)
         low, high = min(result["overhead_percent"]), max(result["overhead_percent"])
