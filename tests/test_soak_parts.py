@@ -51,6 +51,18 @@ def test_figures_and_counts_of_a_part_become_its_row(tmp_path: Path) -> None:
     assert page.count(expected) == 1
 
 
+def test_outcomes_of_generated_trainings_are_counted(tmp_path: Path) -> None:
+    outcomes = "".join(
+        f'<testcase><properties><property name="generated training" value="{each}"/></properties>'
+        "</testcase>"
+        for each in ("exact", "refused", "exact")
+    )
+    report = tmp_path / "report.xml"
+    report.write_text(f'<testsuites><testsuite tests="3">{outcomes}</testsuite></testsuites>')
+    result = soak_report.read_results("matrix", report)
+    assert result.figures == ("3 generated trainings: exact 2, refused 1",)
+
+
 def test_examples_of_the_tool_run() -> None:
     assert doctest.testmod(soak_report).failed == 0
 

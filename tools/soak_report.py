@@ -1,6 +1,8 @@
 """`make soak SOAK=kills`: run one part of the long fault tests, and add its figures to the docs.
 
 A test gives a figure with pytest's `record_property("figure", "1,000 kills, 0 invariants broken")`.
+Generated trainings each give their outcome, `record_property("generated training", "exact")`, and
+are counted. A training that is silently inexact fails its test and has none.
 The page has one row for each part: when it ran last, on which commit, and what it found.
 """
 
@@ -10,6 +12,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,6 +95,14 @@ def read_results(part: str, report: Path) -> PartResult:
     figures = [
         str(each.get("value")) for each in suite.iter("property") if each.get("name") == "figure"
     ]
+    outcomes = Counter(
+        str(each.get("value"))
+        for each in suite.iter("property")
+        if each.get("name") == "generated training"
+    )
+    if outcomes:
+        counts = ", ".join(f"{name} {number}" for name, number in sorted(outcomes.items()))
+        figures.append(f"{outcomes.total()} generated trainings: {counts}")
     return PartResult(
         part=part,
         minutes=float(suite.get("time", "0")) / 60,
