@@ -162,7 +162,8 @@ def make_resnet(device: str, *, small: bool, channels_last: bool = False) -> Tra
     name = f"ResNet-50, batch {count} of {side}x{side}"
     if channels_last:
         name += ", channels last"
-        model = model.to(memory_format=torch.channels_last)
+        # torch's stubs lack this form of the call.
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         batches = [(x.to(memory_format=torch.channels_last), y) for x, y in batches]
     return Training(name=name, model=model, optimizer=optimizer, batches=batches, device=device)
 
@@ -220,7 +221,12 @@ def page_open(training: Training) -> Iterator[tuple[Any, DataLoader[Any], Callab
     with (
         tempfile.TemporaryDirectory() as folder,
         midstep.attach(
-            training.model, training.optimizer, loader, save_dir=folder, serve=True, port=0,
+            training.model,
+            training.optimizer,
+            loader,
+            save_dir=folder,
+            serve=True,
+            port=0,
             loss_fn=training.loss_fn if training.declares_loss else None,
         ) as run,
         polling(str(run.url), "step", "layers") as child,
