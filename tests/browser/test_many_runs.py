@@ -185,7 +185,7 @@ def stop_it(live: Page) -> None:
     expect(live.get_by_role("banner")).to_contain_text("Stopped", timeout=PATIENCE_MS)
 
 
-def test_a_finished_run_opens_with_the_same_panels_from_facts(
+def test_a_finished_run_opens_with_what_was_kept_of_it(
     page: Page, outputs: Path, tmp_path: Path
 ) -> None:
     with running_server(outputs, tmp_path / "serve.log", "--port", "0") as url:
@@ -202,7 +202,7 @@ def test_a_finished_run_opens_with_the_same_panels_from_facts(
         drawn = page.get_by_role("img", name=re.compile(r"loss over steps: 40 points"))
         expect(drawn).to_be_visible(timeout=PATIENCE_MS)
         assert [step for step, _ in losses_in_chart(page, tmp_path)] == list(range(1, 41))
-        for name in ("Batch", "Breakpoints", "Commands", "Loss"):
+        for name in ("Last batch", "Breakpoints", "Console", "Loss"):
             expect(page.get_by_role("region", name=name)).to_be_visible()
         page.get_by_role("tab", name="Features").click()
         expect(page.get_by_role("region", name=re.compile("Cosine"))).to_be_visible()

@@ -17,10 +17,11 @@ describe("names of a run's columns", () => {
 
   it("are those of the columns where the run says nothing", () => {
     const { labelOf, main, order } = rowNames(null);
-    expect(["grad_magnitude", "som_magnitude", "mean_activation"].map(labelOf)).toEqual([
+    expect(["grad_magnitude", "som_magnitude", "mean_activation", "constructor"].map(labelOf)).toEqual([
       "Gradient",
       "Other force",
       "Mean activation",
+      "Constructor",
     ]);
     expect(main).toBeNull();
     expect(order).toEqual(["weight_cos_to_init"]);

@@ -17,11 +17,11 @@ export interface RowNames {
 export const COS_TO_START = "weight_cos_to_init";
 
 /** Columns that midstep computes for every run. A run that knows a better word says so in its hint. */
-const COMPUTED: Readonly<Record<string, string>> = {
-  grad_magnitude: "Gradient",
-  som_magnitude: "Other force",
-  [COS_TO_START]: "Cos to start",
-};
+const COMPUTED = new Map([
+  ["grad_magnitude", "Gradient"],
+  ["som_magnitude", "Other force"],
+  [COS_TO_START, "Cos to start"],
+]);
 
 /** `mean_activation` is "Mean activation". */
 export function spacedName(name: string): string {
@@ -33,7 +33,7 @@ export function rowNames(hint: RowHint | null): RowNames {
   const fields = hint?.fields ?? {};
   const main = hint?.status?.field ?? hint?.sort?.field ?? null;
   return {
-    labelOf: (column) => fields[column]?.label ?? COMPUTED[column] ?? spacedName(column),
+    labelOf: (column) => fields[column]?.label ?? COMPUTED.get(column) ?? spacedName(column),
     main,
     order: [...new Set([...(main === null ? [] : [main]), COS_TO_START, ...Object.keys(fields)])],
   };

@@ -14,11 +14,11 @@ interface AuditPanelProps {
   error: string | null;
 }
 
-const LEVELS: Readonly<Record<string, string>> = {
-  question: "Same question",
-  source_text: "Same source text",
-  near_duplicate: "Near duplicate",
-};
+const LEVELS = new Map([
+  ["question", "Same question"],
+  ["source_text", "Same source text"],
+  ["near_duplicate", "Near duplicate"],
+]);
 
 export default function AuditPanel({ answer, error }: AuditPanelProps) {
   const container = useRef<HTMLDivElement>(null);
@@ -42,7 +42,7 @@ export default function AuditPanel({ answer, error }: AuditPanelProps) {
       {audit && (
         <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
           {Object.entries(audit.levels).map(([name, level]) => (
-            <Level key={name} name={LEVELS[name] ?? name} level={level} />
+            <Level key={name} name={LEVELS.get(name) ?? name} level={level} />
           ))}
           <p className="px-3 pt-2 text-t3">
             From audit.json. If the tables have changed since, run:{" "}

@@ -189,21 +189,24 @@ export function actualOf({ validation, step }: InfluenceOut, sequenceId: string)
   return { predicted: number(rate.predicted[at]), actual: number(rate.actual[at]) };
 }
 
-const GROUPS: Record<string, string> = {
-  mlp: "MLP",
-  attention_qkv: "Attention q k v",
-  attention_out: "Attention out",
-  head: "Head",
-  embedding: "Embedding",
-  norm: "Norms",
-  bias: "Biases",
-  position: "Positions",
-  adapter: "Adapters",
-};
+const GROUPS = new Map([
+  ["mlp", "MLP"],
+  ["attention_qkv", "Attention q k v"],
+  ["attention_out", "Attention out"],
+  ["head", "Head"],
+  ["embedding", "Embedding"],
+  ["norm", "Norms"],
+  ["bias", "Biases"],
+  ["position", "Positions"],
+  ["adapter", "Adapters"],
+]);
 
 /** Shares of the trace by group of parameters, largest first, groups without a share last. */
 export function coverageOf(coverage: InfluenceOut["coverage"]): { name: string; share: number }[] {
-  const names = [...new Set([...Object.keys(GROUPS), ...Object.keys(coverage)])];
-  const shares = names.map((name) => ({ name: GROUPS[name] ?? name, share: fromWire(coverage[name]) ?? 0 }));
+  const names = [...new Set([...GROUPS.keys(), ...Object.keys(coverage)])];
+  const shares = names.map((name) => ({
+    name: GROUPS.get(name) ?? name,
+    share: fromWire(coverage[name]) ?? 0,
+  }));
   return shares.sort((a, b) => b.share - a.share);
 }

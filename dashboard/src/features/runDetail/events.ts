@@ -16,14 +16,14 @@ export interface EventLine {
   tone: "plain" | "intervention" | "bad";
 }
 
-const TITLES: Record<string, string> = {
-  on_start: "Started",
-  on_epoch_end: "Epoch",
-  on_validation_end: "Validation",
-  on_test_end: "Test",
-  on_train_end: "Ended",
-  on_exception: "Exception",
-};
+const TITLES = new Map([
+  ["on_start", "Started"],
+  ["on_epoch_end", "Epoch"],
+  ["on_validation_end", "Validation"],
+  ["on_test_end", "Test"],
+  ["on_train_end", "Ended"],
+  ["on_exception", "Exception"],
+]);
 
 /** What is in every record, or told elsewhere on the line. */
 const TOLD = new Set([
@@ -58,7 +58,7 @@ const isIntervention = ({ moment, who }: EventRecord) => moment === "on_interven
 
 /** What kind of record it is; one that the loop has a word of its own for is called by that. */
 function titleOf({ moment, command, kind }: EventRecord): string {
-  const known = TITLES[moment];
+  const known = TITLES.get(moment);
   if (known !== undefined) return known;
   const name = words(text(command) ?? text(kind) ?? moment.replace(/^on_/, ""));
   return name.charAt(0).toUpperCase() + name.slice(1);

@@ -63,6 +63,12 @@ describe("values", () => {
     expect(titleOf("summary.val_loss")).toBe("Val loss");
     expect(titleOf("summary.steps_per_s")).toBe("Steps/s");
     expect(titleOf("config.phase1.trainer.lr")).toBe("lr");
+    for (const [name, title] of [
+      ["constructor", "Constructor"],
+      ["toString", "ToString"],
+      ["__proto__", "  proto  "],
+    ])
+      expect(titleOf(`summary.${name}`)).toBe(title);
     expect([...columnTitles(["config.a.lr", "config.b.lr", "config.k"]).values()]).toEqual([
       "a.lr",
       "b.lr",

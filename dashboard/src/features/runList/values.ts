@@ -68,17 +68,18 @@ function shortExponent(value: number): string {
   return formatExponent(value, digits ?? 16);
 }
 
-const WORDS: Record<string, string> = {
-  started_at: "Started",
-  bytes: "Disk",
-  steps_per_s: "Steps/s",
-  samples_per_s: "Samples/s",
-};
+/** A map: in an object, a metric called "constructor" would be there already. */
+const WORDS = new Map([
+  ["started_at", "Started"],
+  ["bytes", "Disk"],
+  ["steps_per_s", "Steps/s"],
+  ["samples_per_s", "Samples/s"],
+]);
 
 /** A key as a short head of a column: `summary.val_loss` is "Val loss", `config.trainer.lr` is "lr". */
 export function titleOf(key: string): string {
   if (key.startsWith("config.")) return key.slice(key.lastIndexOf(".") + 1);
   const name = key.replace(/^summary\./, "");
-  const words = WORDS[name] ?? name.replaceAll("_", " ");
+  const words = WORDS.get(name) ?? name.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

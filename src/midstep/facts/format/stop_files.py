@@ -23,6 +23,7 @@ MOST_STOPS = 64
 MOST_LISTED = 512
 """A folder with more files than this was not written by us alone: the others are not listed."""
 MANIFEST = "stop.json"
+BATCH = "batch.json"
 FORMAT = 1
 _ID = re.compile(r"(0|[1-9]\d{0,14})(?:\.t([1-9]\d{0,8}))?(-end)?")
 
@@ -71,3 +72,26 @@ def list_stops(run_dir: Path) -> list[StopName]:
         return []
     names = (StopName.of(name.removesuffix(".zip")) for name in files if name.endswith(".zip"))
     return sorted(name for name in names if name is not None)[:MOST_LISTED]
+
+
+def picture_part(layer: str) -> str:
+    """Name of the part that has the picture of the samples.
+
+    >>> picture_part("image"), picture_part("mask")
+    ('batch.png', 'batch-mask.png')
+    """
+    return "batch.png" if layer == "image" else f"batch-{layer}.png"
+
+
+def sample_part(index: int, suffix: str, layer: str = "image") -> str:
+    """Name of the part that has one sample at full resolution.
+
+    >>> sample_part(3, "json"), sample_part(3, "png", "mask")
+    ('samples/3.json', 'samples/3-mask.png')
+    """
+    return f"samples/{index}{'' if layer == 'image' else f'-{layer}'}.{suffix}"
+
+
+def data_part(position: int) -> str:
+    """Name of the part that has one entry of the step data; the manifest lists their keys."""
+    return f"step_data/{position}.json"

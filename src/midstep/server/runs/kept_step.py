@@ -14,13 +14,18 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from midstep.control.panels import PanelKind
-from midstep.facts.format.stop_files import StopName
+from midstep.facts.format.stop_files import (
+    BATCH,
+    StopName,
+    data_part,
+    picture_part,
+    sample_part,
+)
 from midstep.facts.read.stop_evidence import KeptStop, read_stop, read_stops
 from midstep.facts.read.timelines import Rewind, path_of
 from midstep.server.debug.breakpoint_schemas import BreakpointOut, Evidence
 from midstep.server.problems import Refusal
 from midstep.server.step_views.step_schemas import BatchOut, SampleOut, StepDataOut
-from midstep.server.step_views.stop_parts import BATCH, data_part, picture_part, sample_part
 
 __all__ = [
     "KeptBreakpoint",

@@ -14,6 +14,7 @@ from typing import Any
 from midstep.control import CapturedBatch, StepData
 from midstep.control.capture.captured_data import CapturedSamples
 from midstep.core import strict_json
+from midstep.facts.format.stop_files import BATCH, data_part, picture_part, sample_part
 from midstep.server.array_json import as_array
 from midstep.server.step_views.batch_json import describe_sample, describe_samples, sample_tensor
 from midstep.server.step_views.sample_pictures import LAYERS, picture_of, picture_of_sample
@@ -27,7 +28,6 @@ MOST_SAMPLE_BYTES = 768 << 10
 """Samples at full resolution, together."""
 MOST_ENTRY_BYTES = 512 << 10
 """A larger entry of the step data is summarised."""
-BATCH = "batch.json"
 RESULTS = {
     "loss": "losses",
     "loss_share": "loss_shares",
@@ -36,29 +36,6 @@ RESULTS = {
 }
 """Fields of one sample, and the columns of the batch that have them."""
 Part = tuple[str, bytes]
-
-
-def picture_part(layer: str) -> str:
-    """Name of the part that has the picture of the samples.
-
-    >>> picture_part("image"), picture_part("mask")
-    ('batch.png', 'batch-mask.png')
-    """
-    return "batch.png" if layer == "image" else f"batch-{layer}.png"
-
-
-def sample_part(index: int, suffix: str, layer: str = "image") -> str:
-    """Name of the part that has one sample at full resolution.
-
-    >>> sample_part(3, "json"), sample_part(3, "png", "mask")
-    ('samples/3.json', 'samples/3-mask.png')
-    """
-    return f"samples/{index}{'' if layer == 'image' else f'-{layer}'}.{suffix}"
-
-
-def data_part(position: int) -> str:
-    """Name of the part that has one entry of the step data; the manifest lists their keys."""
-    return f"step_data/{position}.json"
 
 
 def batch_parts(captured: CapturedBatch | CapturedSamples, etag: str) -> Iterator[Part]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from midstep.core.errors import StopTraining, StorageError
-from midstep.core.media.media_value import scalars_of
+from midstep.core.media.media_value import MediaValue
 from midstep.core.moments import Moment
 from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.session.fit.evaluation import EvaluationStopped
@@ -214,8 +214,8 @@ class FitLoop:
                 loss=outcome.loss,
                 metrics={
                     name: each
-                    for name, each in scalars_of(values).items()
-                    if name not in CHECKSUM_NAMES
+                    for name, each in values.items()
+                    if name not in CHECKSUM_NAMES and type(each) is not MediaValue
                 },
             )
             for call in self._on_step:
