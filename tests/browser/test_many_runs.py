@@ -202,8 +202,9 @@ def test_a_finished_run_opens_with_what_was_kept_of_it(
         drawn = page.get_by_role("img", name=re.compile(r"loss over steps: 40 points"))
         expect(drawn).to_be_visible(timeout=PATIENCE_MS)
         assert [step for step, _ in losses_in_chart(page, tmp_path)] == list(range(1, 41))
-        for name in ("Last batch", "Breakpoints", "Console", "Loss"):
+        for name in ("Batch", "Breakpoints", "Console", "Loss"):
             expect(page.get_by_role("region", name=name)).to_be_visible()
+        expect(page.get_by_role("region", name="Batch")).to_contain_text("Last batch")
         page.get_by_role("tab", name="Features").click()
         expect(page.get_by_role("region", name=re.compile("Cosine"))).to_be_visible()
 
