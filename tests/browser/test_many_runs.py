@@ -17,6 +17,7 @@ from tools.demo_process import running_server
 
 from midstep.facts.liveness.run_lock import lock_holder
 from tests.browser.test_live_page import button, losses_in_chart, step_shown
+from tests.served import keep_port
 
 # A child loads torch and its data, on a machine that may be busy with other things.
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
@@ -99,6 +100,7 @@ def test_runs_are_started_stepped_compared_killed_and_followed_over_a_restart(
     page: Page, outputs: Path, tmp_path: Path
 ) -> None:
     # Without a port of its own the second server takes the one that the first had.
+    keep_port(outputs)
     with running_server(outputs, tmp_path / "first.log") as url:
         page.goto(url)
         start_run(page, "alpha", steps=1_000_000, paused=True)

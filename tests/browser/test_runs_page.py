@@ -74,6 +74,20 @@ def test_a_link_that_names_no_page_keeps_the_rest_of_what_it_says(
         expect(page.get_by_role("tab", name="Features")).to_have_attribute("aria-selected", "true")
 
 
+def test_a_part_whose_code_does_not_arrive_leaves_the_page_as_it_is(
+    page: Page, tmp_path: Path
+) -> None:
+    page.route("**/assets/ShortcutsDialog-*.js", lambda route: route.abort())
+    with serving_root(tmp_path) as served:
+        page.goto(f"{served.url}/runs#token={served.tokens.control}")
+        expect(page.get_by_role("button", name="New run")).to_be_visible()
+        page.keyboard.press("?")
+        messages = page.get_by_role("region", name="Messages")
+        expect(messages).to_contain_text("This dialog could not be opened.")
+        page.get_by_role("button", name="New run").click()
+        expect(page.get_by_role("dialog", name="New run")).to_be_visible()
+
+
 def test_a_folder_without_runs_offers_to_start_one(page: Page, tmp_path: Path) -> None:
     with RootServer(RootServerConfig(outputs=tmp_path / "outputs", port=0)) as empty:
         page.goto(empty.url)

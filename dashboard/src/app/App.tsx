@@ -3,7 +3,8 @@ import { Redirect, Route, Switch } from "wouter";
 import { useRunTable } from "@/api/runList";
 import { useRunListFeed, useRuns } from "@/api/runs";
 import { closeDialog, useDialog } from "@/lib/dialogs";
-import { PanelBoundary } from "@/ui";
+import { showToast } from "@/lib/toasts";
+import { PanelBoundary, PartBoundary } from "@/ui";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
 import { firstPage } from "./navigation";
@@ -74,14 +75,22 @@ function Background() {
 function Dialogs() {
   const { open, about } = useDialog();
   return (
-    <Suspense>
-      {open === "palette" && <Palette onClose={closeDialog} />}
-      {open === "shortcuts" && <ShortcutsDialog onClose={closeDialog} />}
-      {open === "hyperparameters" && <HyperparametersDialog onClose={closeDialog} />}
-      {open === "determinism" && <DeterminismDialog onClose={closeDialog} />}
-      {open === "stop" && <StopDialog about={about} onClose={closeDialog} />}
-      {open === "new-run" && <NewRunDialog onClose={closeDialog} />}
-      {open === "delete-run" && about !== null && <DeleteDialog about={about} onClose={closeDialog} />}
-    </Suspense>
+    <PartBoundary key={open} onFailure={reportUnloadedDialog}>
+      <Suspense>
+        {open === "palette" && <Palette onClose={closeDialog} />}
+        {open === "shortcuts" && <ShortcutsDialog onClose={closeDialog} />}
+        {open === "hyperparameters" && <HyperparametersDialog onClose={closeDialog} />}
+        {open === "determinism" && <DeterminismDialog onClose={closeDialog} />}
+        {open === "stop" && <StopDialog about={about} onClose={closeDialog} />}
+        {open === "new-run" && <NewRunDialog onClose={closeDialog} />}
+        {open === "delete-run" && about !== null && <DeleteDialog about={about} onClose={closeDialog} />}
+      </Suspense>
+    </PartBoundary>
   );
+}
+
+function reportUnloadedDialog(): void {
+  closeDialog();
+  const text = "The server did not send its code. Reload the page when the server answers again.";
+  showToast({ kind: "failed", title: "This dialog could not be opened.", text });
 }

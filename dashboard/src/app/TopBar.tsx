@@ -7,7 +7,7 @@ import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format"
 import { switchTheme, useTheme } from "@/lib/theme";
 import { hasEnded, toggleOf } from "@/live/commandAvailability";
 import { useCommandReason, useRunId, useRunState, useStale } from "@/live/hooks";
-import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
+import { Icon, IconButton, KeyCap, Menu, PartBoundary, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
 import { Fact } from "./Fact";
 import { useGo } from "./navigation";
@@ -25,9 +25,11 @@ export function TopBar() {
   return (
     <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 gap-y-1 border-b border-line bg-surface px-4 max-[900px]:py-2">
       {location === "/runs" ? (
-        <Suspense>
-          <RunCounts />
-        </Suspense>
+        <PartBoundary>
+          <Suspense>
+            <RunCounts />
+          </Suspense>
+        </PartBoundary>
       ) : location in OF_NO_RUN ? (
         <h1 className="text-bar font-semibold">{OF_NO_RUN[location]}</h1>
       ) : (
@@ -102,9 +104,11 @@ function Facts({ state }: { state: StateOut }) {
       )}
       <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
       {hasEnded(state) ? (
-        <Suspense>
-          <EndedFacts />
-        </Suspense>
+        <PartBoundary>
+          <Suspense>
+            <EndedFacts />
+          </Suspense>
+        </PartBoundary>
       ) : (
         <LiveFacts state={state} />
       )}

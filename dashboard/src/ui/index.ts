@@ -11,6 +11,7 @@ export * from "./Menu";
 export * from "./Panel";
 export * from "./PanelBoundary";
 export * from "./PanelSlot";
+export * from "./PartBoundary";
 export * from "./Popover";
 export * from "./panelState";
 export * from "./Segmented";
