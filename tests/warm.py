@@ -65,6 +65,7 @@ class WarmProcess:
         cwd: Path,
         env: dict[str, str] | None = None,
         program: str = "midstep",
+        new_session: bool = False,
     ) -> None:
         if not _parents:
             _parents.append(WarmParent())
@@ -72,6 +73,7 @@ class WarmProcess:
             "argv": [program, *arguments],
             "cwd": str(cwd),
             "env": dict(os.environ) if env is None else env,
+            "new_session": new_session,
         }
         stdout, its_stdout = os.pipe()
         stderr, its_stderr = os.pipe()
@@ -113,8 +115,9 @@ class WarmProcess:
         self.send_signal(signal.SIGTERM)
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """All that it prints, by the two pipes, until it ends."""
-        pipes = {self.stdout.fileno(): bytearray(), self.stderr.fileno(): bytearray()}
+        """What it prints until it ends, by the two pipes; nothing of one that was closed."""
+        streams = (self.stdout, self.stderr)
+        pipes = {stream.fileno(): bytearray() for stream in streams if not stream.closed}
         unread, deadline = set(pipes), time.monotonic() + timeout
         while unread:
             ready, _, _ = select.select(unread, [], [], max(0.0, deadline - time.monotonic()))
@@ -127,7 +130,9 @@ class WarmProcess:
                 pipes[descriptor] += data
                 if not data:
                     unread.discard(descriptor)
-        texts = [bytes(data).decode() for data in pipes.values()]
+        texts = [
+            "" if stream.closed else bytes(pipes[stream.fileno()]).decode() for stream in streams
+        ]
         self.stdout.close()
         self.stderr.close()
         self.wait(max(0.0, deadline - time.monotonic()))

@@ -4,8 +4,8 @@ A program starts in 0.1 s this way, and in 2 s from the interpreter. Nothing is 
 fork, so that no thread of torch exists. See `tests.warm`.
 
 It reads requests from the socket at the file descriptor of its first argument: a line of JSON with
-`argv`, `cwd` and `env`, and four descriptors: the three standard ones, and where to write the exit
-status.
+`argv`, `cwd`, `env` and `new_session`, and four descriptors: the three standard ones, and where to
+write the exit status.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def _become(request: dict[str, Any], standard: list[int]) -> None:
     for target, descriptor in enumerate(standard):
         os.dup2(descriptor, target)
     os.closerange(3, 1024)
+    if request["new_session"]:
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

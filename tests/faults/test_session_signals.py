@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 from midstep.facts import FactsReader, end_state
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import assert_facts_survive, assert_nothing_left
+from tests.warm import WarmProcess
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("long_session.py")
 FOREVER = 10**6
 
 
-def started(run_dir: Path, steps: int, *words: str, **options: Any) -> subprocess.Popen[str]:
+def started(run_dir: Path, steps: int, *words: str) -> WarmProcess:
     """A new process that trains."""
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(run_dir), str(steps), *words],
-        **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, **options},
-        text=True,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    )
+    arguments = (str(SCRIPT), str(run_dir), str(steps), *words)
+    return WarmProcess(*arguments, cwd=run_dir.parent, program="python")
 
 
-def wait_until_it_trains(process: subprocess.Popen[str]) -> None:
-    assert process.stderr is not None
+def wait_until_it_trains(process: WarmProcess) -> None:
     assert process.stderr.readline() == "trains\n"
 
 
@@ -85,8 +77,7 @@ def test_a_closed_stdout_is_no_concern_of_a_session_that_says_nothing(tmp_path):
 
 def test_a_print_of_the_users_into_a_closed_pipe_is_an_error_of_theirs_on_record(tmp_path):
     run_dir = tmp_path / "run"
-    process = started(run_dir, FOREVER, "say", stdout=subprocess.PIPE)
-    assert process.stdout is not None
+    process = started(run_dir, FOREVER, "say")
     process.stdout.close()
     _, errors = process.communicate(timeout=180)
     assert process.returncode != 0

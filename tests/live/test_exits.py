@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from midstep.facts import FactsReader
+from tests.warm import run_warm
 
 SCRIPT = Path(__file__).parent / "exits.py"
 
@@ -29,13 +28,8 @@ WAYS = {
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exits")
-    parent = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
+    parent = run_warm(str(SCRIPT), str(folder), cwd=folder, timeout=180, program="python")
+    assert parent.returncode == 0, parent.stderr
     return folder, json.loads(parent.stdout)
 
 

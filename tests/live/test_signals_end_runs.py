@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,29 +16,23 @@ from midstep.control import DebugController
 from midstep.facts import FactsReader, end_state
 from midstep.live import attach, serve
 from tests.live.trainer import Plain
+from tests.warm import WarmProcess
 
 SCRIPT = Path(__file__).with_name("signalled.py")
 LIMIT_S = 180.0
 
 
 @contextmanager
-def ready(way: str, state: str, save_dir: Path) -> Iterator[subprocess.Popen[str]]:
+def ready(way: str, state: str, save_dir: Path) -> Iterator[WarmProcess]:
     """The process, once it has said that it is in its state."""
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), way, state, str(save_dir)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    arguments = (str(SCRIPT), way, state, str(save_dir))
+    process = WarmProcess(*arguments, cwd=save_dir, program="python", new_session=True)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()[1]
+        assert process.stdout.readline() == "ready\n", process.communicate(LIMIT_S)[1]
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def unexpected(errors: str) -> list[str]:
@@ -50,8 +42,8 @@ def unexpected(errors: str) -> list[str]:
 
 
 def only_run(save_dir: Path) -> Path:
-    (found,) = save_dir.iterdir()
-    return found
+    (run_dir,) = save_dir.iterdir()
+    return run_dir
 
 
 @pytest.mark.parametrize(
