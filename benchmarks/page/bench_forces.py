@@ -175,7 +175,7 @@ def matrix() -> list[Figure]:
 def figures() -> list[Figure]:
     """The page open on two conditions and at two tabs, in a browser too, and the matrix."""
     conditions: tuple[Condition, ...] = ("novelty", "control")
-    tabs = ("step", "features")
+    tabs = ("step", "charts", "features", "panels")
     open_pages = [page_open(each, tab) for each in conditions for tab in tabs]
     chromium = find_chromium()
     if chromium is None:

@@ -23,6 +23,8 @@ TURN_S = 0.05
 """How often it is looked whether the page was closed."""
 TABLE = {"novelty": "bcl_metrics", "control": "features", "layers": "layers"}
 """The step data that the Step tab shows; `layers` is that of any model under `attach`."""
+PANELS = {"novelty": ("bcl_metrics", "bcl_tensors"), "control": ("features",)}
+"""The step data that the Panels tab shows."""
 SECOND_MATRIX = {"novelty": "som_targets", "control": "grad_delta"}
 _COSINES = "debug/cosine_matrix?source={}&tensor=encoder.weight&order=id&format=safetensors"
 
@@ -35,13 +37,17 @@ def asked_every_s(tab: str, condition: str) -> dict[str, float]:
     """What a tab asks for of a run of the demo, and how often. A browser test compares it.
 
     Args:
-        tab: step or features.
+        tab: step, charts, features or panels.
         condition: of the demo; `layers` for any other model.
     """
     if tab == "step":
         samples = f"first=0&count={SAMPLES}"
         batch = [f"debug/batch?{samples}", f"debug/batch/picture?{samples}"]
         shown = [*batch, f"debug/step_data/{TABLE[condition]}"]
+    elif tab == "charts":
+        shown = []  # the stream brings the scalars
+    elif tab == "panels":
+        shown = [f"debug/step_data/{key}" for key in PANELS[condition]]
     else:
         cosines = (_COSINES.format(each) for each in ("weights", SECOND_MATRIX[condition]))
         shown = ["debug/forces", "debug/trajectories?points=2000&format=safetensors", *cosines]
@@ -56,6 +62,11 @@ def subscriptions(tab: str, condition: str) -> list[dict[str, object]]:
             {"id": f"batch/0/{SAMPLES}", "kind": "batch", "first": 0, "count": SAMPLES},
             {"id": f"step_data/{key}", "kind": "step_data", "key": key},
         ]
+    if tab == "charts":
+        return []
+    if tab == "panels":
+        keys = PANELS[condition]
+        return [{"id": f"step_data/{key}", "kind": "step_data", "key": key} for key in keys]
     tensor = "encoder.weight"
     matrices: list[dict[str, object]] = [
         {"id": f"{kind}/{tensor}", "kind": kind, "key": tensor}
@@ -148,10 +159,13 @@ class Page:
             while self.looking.is_set():
                 time.sleep(max(0.0, min(TURN_S, min(due.values()) - time.monotonic())))
                 now = [path for path, at in due.items() if at <= time.monotonic()]
-                if now and self.looking.is_set():
-                    self.ask(self.address(now))
-                    for path in now:
-                        due[path] += self._asked[path]
+                # A page names the capture of its batch when it asks for the picture.
+                pictures = [path for path in now if "/picture" in path]
+                for paths in ([path for path in now if path not in pictures], pictures):
+                    if paths and self.looking.is_set():
+                        self.ask(self.address(paths))
+                        for path in paths:
+                            due[path] += self._asked[path]
 
 
 def main(url: str, tab: str, condition: str) -> None:

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Page, expect
 
+import midstep
 from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.root_server import RootServer, RootServerConfig
 from tests.browser.conftest import Demo
+from tests.browser.test_culprit_page import stopped_page
 from tests.browser.test_live_page import button, expect_step
 from tests.browser.test_many_runs import go_to
 from tests.influence.stored import store_result
+from tests.live.stopped import ImageLoop, stopped
 from tests.served import Served, serving
 from tests.server.datasets import store_dataset
 
@@ -91,3 +96,90 @@ def test_a_link_without_a_token(page: Page, stored: Served) -> None:
     page.goto(stored.url)
     expect(page.get_by_role("main")).to_be_visible()
     assert_nothing_serious(page)
+
+
+def assert_nothing_serious_in_both_themes(page: Page) -> None:
+    for scheme in ("light", "dark"):
+        # Without transitions: a colour on its way to the other theme has no contrast of its own.
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        assert_nothing_serious(page)
+
+
+WALKED = """() => {
+  const {activeElement: element} = document;
+  return element.getAttribute("aria-label") ?? element.innerText;
+}"""
+
+
+def walked(page: Page, presses: int) -> list[str]:
+    """Names of what Tab leads to, one after the other."""
+    names = []
+    for _ in range(presses):
+        page.keyboard.press("Tab")
+        names.append(str(page.evaluate(WALKED)))
+    return names
+
+
+def assert_dialog(page: Page, name: str) -> None:
+    """Nothing serious, Tab stays in it, and Esc closes it."""
+    dialog = page.get_by_role("dialog", name=name)
+    expect(dialog).to_be_visible()
+    assert_nothing_serious_in_both_themes(page)
+    is_outside = "() => !document.activeElement.closest('dialog, body:focus, html')"
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        assert not page.evaluate(is_outside)
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+
+def test_a_stop_with_its_diagnosis_and_the_dialogs_of_a_run(page: Page, tmp_path: Path) -> None:
+    with stopped_page(tmp_path) as url:
+        page.goto(url)
+        layers = page.get_by_role("table", name="Layers in the order they ran")
+        expect(layers).to_be_visible()
+        expect(page.get_by_role("region", name="Sample 37")).to_be_visible()
+        assert_nothing_serious_in_both_themes(page)
+        assert {"What changed", "Layers in the order they ran"} <= set(walked(page, 60))
+        page.get_by_role("radio", name="Breakpoints 1").click()
+        page.get_by_role("region", name="Breakpoints").get_by_role("button", name="Add").click()
+        assert_dialog(page, "Add breakpoint")
+        page.keyboard.press("Control+k")
+        assert_dialog(page, "Search")
+        button(page, "Stop").click()
+        assert_dialog(page, "Stop")
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> Iterator[RootServer]:
+    """A run that logged media, stopped at a breakpoint with a diagnosis, and has ended."""
+    loop = ImageLoop()
+    run = midstep.attach(*loop.parts, save_dir=tmp_path / "runs", name="ended")
+
+    def train(opened: Any) -> None:
+        opened.log(
+            samples=torch.rand(3, 8, 8), poem="of few words", worst=[{"id": 7}], scores=[0.5, 1.0]
+        )
+        loop.train(opened)
+
+    with stopped(run, train):
+        pass
+    with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as server:
+        yield server
+
+
+def test_an_ended_run_its_media_and_a_new_run(page: Page, ended: RootServer) -> None:
+    page.goto(ended.url.replace("/#", "/runs#"))
+    button(page, "New run").click()
+    assert_dialog(page, "New run")
+    page.get_by_role("region", name="Runs").get_by_role("link", name="ended").click()
+    page.get_by_role("tab", name="Media").click()
+    expect(page.get_by_role("region", name="samples, image")).to_be_visible()
+    assert_nothing_serious_in_both_themes(page)
+    page.get_by_role("button", name="Open panels").click()
+    expect(page.get_by_role("region", name="Console")).to_be_visible()
+    expect(page.get_by_role("region", name="Breakpoints")).to_contain_text("loss is not finite")
+    assert_nothing_serious_in_both_themes(page)
+    page.get_by_role("radio", name="Changes").click()
+    expect(page.get_by_role("grid", name="What changed")).to_be_visible()
+    assert_nothing_serious_in_both_themes(page)

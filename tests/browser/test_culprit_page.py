@@ -40,19 +40,25 @@ def test_the_page_names_the_sample_and_the_layer(tmp_path: Path, page: Page) -> 
         expect(sample).to_contain_text("Place 6 of 8")
         for name in ("Input", "conv1 output"):
             expect(sample.get_by_role("img", name=name)).to_be_visible()
-        expect(page.get_by_role("gridcell")).to_have_attribute(
+        batch = page.get_by_role("region", name="Batch")
+        expect(batch.get_by_role("gridcell")).to_have_attribute(
             "aria-label", re.compile("^Sample 37,")
         )
 
         rows = page.get_by_role("table", name="Layers in the order they ran").get_by_role("row")
         expect(rows.nth(1)).to_contain_text("inputSource: sample 37")
         expect(rows.nth(2)).to_contain_text("conv1First bad layer")
+        expect(rows.nth(2)).to_have_attribute("aria-current", "true")
         expect(rows.nth(5)).to_contain_text("lossCarries it100.00")
 
-        changes = page.get_by_role("table", name="What changed")
+        changes = page.get_by_role("grid", name="What changed")
         expect(changes.get_by_role("row").nth(1)).to_contain_text("First, explains the rest")
-        changes.get_by_role("button", name="Show step 5 in the chart").first.click()
+        changes.focus()
+        changes.press("ArrowDown")  # a row leads to its step in the chart
         expect(page.get_by_text("NaN at step 5", exact=False)).to_be_visible()
+        chart = page.get_by_role("img", name=re.compile("^loss over steps: 5 points"))
+        words = re.compile(r"last finite \S+ at step 4, NaN at step 5")
+        expect(chart).to_have_attribute("aria-label", words)
 
         page.get_by_role("radio", name="Breakpoints 1").click()
         expect(page.get_by_role("list", name="Breakpoints")).to_contain_text("loss is not finite")

@@ -1,4 +1,4 @@
-"""The Figures tab of a run: figures appear while it trains, and stay when it is over."""
+"""What a run drew and profiled: the tabs Figures and Files of its page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 
 from midstep.core.ids import new_run_id
 from midstep.facts import FactsWriter
+from midstep.loops import compose
+from midstep.loops.composed.loop_training import RunLocation, train_loop
 from midstep.monitoring import FigureSession, LoggingConfig, PlotFamily, register_family
 from midstep.monitoring.family_registry import unregister_family
 from midstep.server.root_server import RootServer, RootServerConfig
@@ -69,4 +71,27 @@ def test_figures_appear_while_a_run_trains_and_stay_afterwards(
         expect(dialog).to_have_count(0)
         panel.get_by_role("radio", name="All").click()
         expect(panel.locator("img")).to_have_count(3)
+        page.goto("about:blank")
+
+
+def test_the_profile_of_a_run_is_a_table_among_its_files(page: Page, tmp_path: Path) -> None:
+    quiet = ("loop=mlp", "trainer.epochs=1", "logging.make_plots=false")
+    composed = compose([*quiet, "trainer.profile=steps"])
+    location = RunLocation.from_settings(composed, save_dir=tmp_path / "runs")
+    run_id = train_loop(composed, location=location)["run_id"]
+    with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as server:
+        token = server.tokens.now.control
+        page.goto(f"{server.base}/runs/{run_id}?tab=files#token={token}")
+        panel = page.get_by_role("region", name="Profile")
+        expect(panel).to_contain_text("5 steps from step 4")
+        table = panel.get_by_role("table", name="Slowest operations")
+        row = table.get_by_role("row").filter(has_text="aten::addmm").first
+        expect(row).to_be_visible()
+        # No column of a GPU that was not there; each head sorts.
+        expect(table.get_by_role("columnheader")).to_have_count(4)
+        table.get_by_role("button", name="Calls").click()
+        expect(table.get_by_role("columnheader", name="Calls")).to_have_attribute(
+            "aria-sort", "descending"
+        )
+        expect(page.get_by_role("region", name="Files")).to_contain_text("artifacts/profile.json")
         page.goto("about:blank")

@@ -187,6 +187,38 @@ def stop_it(live: Page) -> None:
     expect(live.get_by_role("banner")).to_contain_text("Stopped", timeout=PATIENCE_MS)
 
 
+def test_a_composed_run_starts_from_its_groups_with_the_config_that_was_shown(
+    page: Page, outputs: Path, tmp_path: Path
+) -> None:
+    page.set_default_timeout(PATIENCE_MS)
+    with running_server(outputs, tmp_path / "server.log") as url:
+        page.goto(url)
+        page.get_by_role("button", name="New run").click()
+        dialog = page.get_by_role("dialog", name="New run")
+        dialog.get_by_role("combobox", name="Recipe").select_option(label="Classifier")
+        dialog.get_by_role("textbox", name="Name").fill("grouped")
+        dialog.get_by_role("button", name="Settings of loop").click()
+        dialog.get_by_role("textbox", name="loop.hidden_dims").fill("12, 6")
+        trainer = dialog.get_by_role("region", name="phase1/trainer")
+        trainer.get_by_role("button", name="Settings of phase1/trainer").click()
+        trainer.get_by_role("textbox", name="phase1.trainer.epochs").fill("1")
+        logging = dialog.get_by_role("region", name="logging")
+        logging.get_by_role("combobox", name="logging").select_option("plots_minimal")
+        dialog.get_by_role("button", name="Show config").click()
+        shown = dialog.get_by_role("region", name="Config of the run")
+        expect(shown).to_contain_text(re.compile(r"hidden_dims:\s+- 12\s+- 6"), timeout=PATIENCE_MS)
+        expect(shown).to_contain_text("- on_train_end")
+        previewed = shown.inner_text().strip()
+        dialog.get_by_role("switch", name="Start paused").click()
+        dialog.get_by_role("button", name="Start run").click()
+        expect(dialog).to_have_count(0, timeout=PATIENCE_MS)
+        expect(page.get_by_role("banner")).to_contain_text("grouped", timeout=PATIENCE_MS)
+        until(lambda: not any(lock_holder(each) for each in outputs.glob("**/run_*")))
+        (run_dir,) = outputs.glob("**/run_*_grouped")
+        assert (run_dir / ".hydra" / "config.yaml").read_text().strip() == previewed
+        page.goto("about:blank")
+
+
 def test_a_finished_run_opens_with_what_was_kept_of_it(
     page: Page, outputs: Path, tmp_path: Path
 ) -> None:

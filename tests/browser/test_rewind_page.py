@@ -73,9 +73,16 @@ def test_back_by_button_key_and_slider_and_forward_again(tmp_path: Path, page: P
         expect(slider).to_have_attribute("aria-valuetext", re.compile("^6, (replays|no replay)"))
         slider.press("Enter")
         expect_step(page, 6)
-        expect(
-            page.get_by_role("img", name=re.compile(r"^loss over steps: 6 points"))
-        ).to_be_visible()
+        # What was undone stays in pale, also on a page that is loaded later, and on the Charts tab.
+        pale = r"Pale: 6 points of earlier timelines\."
+        chart = page.get_by_role("img", name=re.compile(rf"^loss over steps: 6 points.*{pale}"))
+        expect(chart).to_be_visible()
+        page.reload()
+        expect(chart).to_be_visible()
+        page.get_by_role("tab", name="Charts").click()
+        card = page.get_by_role("region", name="loss", exact=True)
+        expect(card.get_by_role("img", name=re.compile(pale))).to_be_visible()
+        page.get_by_role("tab", name="Step").click()
 
         # Nobody watched as that step was made, yet its weights can be compared.
         page.get_by_role("tab", name="Features").click()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -16,6 +18,7 @@ from midstep.server.sweeps.sweep_pool import SweepPool, hold_sweep
 from tests.browser.test_accessibility import assert_nothing_serious
 from tests.tiny_sweep import options, plan_of, sweep_in
 
+WAIT_S = 60.0
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 
@@ -74,6 +77,35 @@ def test_a_sweep_is_walked_read_and_its_open_cells_are_offered(
     expect(table.get_by_role("cell", name="failed, 83 %")).to_be_visible()
     assert "cells=table" in page.url
     assert_nothing_serious(page)
+
+
+def test_a_running_cell_is_stopped_and_the_others_continue(page: Page, tmp_path: Path) -> None:
+    # The first cell makes steps until it is stopped; then the pool takes the second.
+    endless = {"steps": 1_000_000, "step_s": 0.05}
+    plan = plan_of(["level=1", "seed=0,1"], cells={0: endless}, steps=6)
+    folder = sweep_in(tmp_path, plan)
+    with hold_sweep(folder), RootServer(RootServerConfig(outputs=tmp_path, port=0)) as server:
+        pool = SweepPool(folder, options(jobs=1), on_change=lambda what, cell: None)
+        thread = Thread(target=pool.run)
+        thread.start()
+        try:
+            open_sweeps(page, server.url)
+            page.get_by_role("button", name=re.compile("seed 0: running")).click()
+            page.get_by_role("region", name="Cell 0").get_by_role(
+                "button", name="Stop cell"
+            ).click()
+            thread.join(WAIT_S)
+            assert [cell.state for cell in list_cells(folder, read_plan(folder))] == [
+                "stopped",
+                "finished",
+            ]
+            expect(page.get_by_text("1 at a time")).to_be_visible()
+            card = page.get_by_role("region", name="Cell 0")
+            expect(card.get_by_text("stopped").first).to_be_visible(timeout=20_000)
+        finally:
+            pool.request_stop()
+            thread.join(WAIT_S)
+        page.goto("about:blank")
 
 
 def test_a_viewer_sees_it_and_may_start_nothing(page: Page, root: RootServer) -> None:

@@ -12,6 +12,7 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 import midstep
+from midstep.cli.main import main
 from midstep.control import DebugController
 from midstep.facts import FactsWriter
 from midstep.server.root_server import RootServer, RootServerConfig
@@ -134,6 +135,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootServer]:
             from_step=100,
             parent=0,
         )
+        facts.event(
+            "on_intervention",
+            kind="diagnosis",
+            who="system",
+            title="Loss is NaN.",
+            cause="First non-finite: input of sample 7 → 0 output",
+            samples=[7],
+            positions=[1],
+            layers=[{"name": "0", "status": "first"}],
+            changes=[],
+            step=97,
+            took_s=0.1,
+        )
+        facts.event(
+            "on_intervention",
+            kind="evidence",
+            who="system",
+            stop="97.t1",
+            step=97,
+            cause="breakpoint",
+            bytes=59_392,
+        )
         facts.event("on_train_end", status="finished", step=97)
     with RootServer(RootServerConfig(outputs=folder.parent, port=0)) as server:
         yield server
@@ -194,8 +217,28 @@ def test_events_and_timelines_are_said_in_words(page: Page, runs: RootServer) ->
     events = page.get_by_role("log", name="Events of the run")
     expect(events).to_contain_text("3 steps · 100 ms")
     expect(events).to_contain_text("from step 100 to step 97 · by Back · timeline 2 begins")
-    assert re.search(r'[{}"]|payload|command seq', events.inner_text()) is None
+    expect(events).to_contain_text("Loss is NaN. First non-finite: input of sample 7 → 0 output")
+    expect(events).to_contain_text("stop at step 97 of timeline 2 kept, 58 KiB")
+    assert re.search(r'[{}"]|payload|command seq|positions|t1', events.inner_text()) is None
     page.get_by_role("tab", name="Timelines").click()
     expect(page.get_by_text("Timeline 1")).to_be_visible()
     expect(page.get_by_text("Timeline 2")).to_be_visible()
     expect(page.get_by_text("Timeline 0")).to_have_count(0)
+
+
+def test_epochs_count_from_one_in_table_filter_events_and_terminal(
+    page: Page, runs: RootServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The records count the twenty epochs from 0 to 19."""
+    page.goto(runs.url.replace("/#", "/runs?columns=epoch&where=epoch%3D20#"))
+    table = page.get_by_role("region", name="Runs")
+    expect(table.get_by_role("columnheader", name="Epoch")).to_be_visible()
+    rows = table.get_by_role("row").filter(has_text="usual0")
+    expect(rows.get_by_role("gridcell", name="20", exact=True)).to_be_visible()
+    expect(table.get_by_role("row")).to_have_count(5)
+    page.get_by_role("link", name="usual0").first.click()
+    page.get_by_role("tab", name="Events").click()
+    expect(page.get_by_role("log", name="Events of the run")).to_contain_text("epoch 20 · train")
+    folder = runs.config.outputs / "runs"
+    assert main(["runs", "tail", "usual0", "--lines", "2", "--save-dir", str(folder)]) == 0
+    assert "epoch 20 · step 100" in capsys.readouterr().out

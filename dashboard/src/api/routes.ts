@@ -20,17 +20,21 @@ export type JsonRoute = {
 /** The answer of a route; a route that does not exist is an error of the compiler. */
 export type AnswerOf<R extends JsonRoute> = AnswerTo<Routes[R]>;
 
+type Done = 200 | 201 | 202 | 204;
+
 type Method = "post" | "put" | "patch" | "delete";
 
-/** What a write answers when it is done, has created something, or is still under way. */
+/** What a write answers when it is done, has created something, or is still under way; null where nothing is left. */
 type WrittenOf<Operation> = Operation extends { responses: infer Responses }
   ? {
-      [Status in keyof Responses & (200 | 201 | 202)]: Responses[Status] extends {
+      [Status in keyof Responses & Done]: Responses[Status] extends {
         content: { "application/json": infer Body };
       }
         ? Body
-        : never;
-    }[keyof Responses & (200 | 201 | 202)]
+        : Status extends 204
+          ? null
+          : never;
+    }[keyof Responses & Done]
   : never;
 
 /** Routes that take a write of this method. */

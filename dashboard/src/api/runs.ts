@@ -67,8 +67,9 @@ export const newRequestId = newId;
 
 /** Ends a run: stops its loop, or sends SIGTERM or SIGKILL to its process. */
 export async function endRun(runId: string, how: StopLevel): Promise<void> {
-  if (how === "stop") await api.post(runPath(runId, "/debug/stop"), { id: newId() });
-  else await api.post(runPath(runId, "/end"), { how });
+  if (how === "stop")
+    await api.post<"/runs/{run_id}/debug/stop">(runPath(runId, "/debug/stop"), { id: newId() });
+  else await api.post<"/runs/{run_id}/end">(runPath(runId, "/end"), { how });
 }
 
 /** Changes what people have written to a run. */

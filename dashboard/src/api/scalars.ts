@@ -62,16 +62,24 @@ export async function fetchSeries(
   return seriesIn(await fetchFile(runId, name, points, signal), name);
 }
 
+/** A part of the series as they were in one timeline. */
+export interface TimelinePart {
+  timeline: number;
+  /** First step of the part. */
+  start: number;
+}
+
 /** Several metrics of one run, in as few requests as the length of an address allows. */
 export async function fetchManySeries(
   runId: string,
   names: readonly string[],
   points: number,
   signal?: AbortSignal,
+  part?: TimelinePart,
 ): Promise<Map<string, FetchedSeries>> {
   const fetched = await Promise.all(
     nameGroups(names).map(async (group) => {
-      const file = await fetchFile(runId, group.join(","), points, signal);
+      const file = await fetchFile(runId, group.join(","), points, signal, part);
       return group.map((name) => [name, seriesIn(file, name)] as const);
     }),
   );
@@ -97,8 +105,18 @@ export function nameGroups(names: readonly string[]): string[][] {
   return groups;
 }
 
-async function fetchFile(runId: string, names: string, points: number, signal?: AbortSignal) {
+async function fetchFile(
+  runId: string,
+  names: string,
+  points: number,
+  signal?: AbortSignal,
+  part?: TimelinePart,
+) {
   const query = new URLSearchParams({ names, points: String(points), format: "safetensors" });
+  if (part !== undefined) {
+    query.set("timeline", String(part.timeline));
+    query.set("start", String(part.start));
+  }
   return readSafetensors(await api.bytes(runPath(runId, `/scalars?${query}`), signal));
 }
 

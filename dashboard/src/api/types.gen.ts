@@ -2014,7 +2014,7 @@ export interface components {
             id?: string | null;
             /**
              * N
-             * @description Number of steps to take back.
+             * @description Number of steps to go back.
              */
             n?: number | null;
             /**
@@ -2027,7 +2027,7 @@ export interface components {
         BackPayload: {
             /**
              * N
-             * @description Number of steps to take back.
+             * @description Number of steps to go back.
              */
             n?: number | null;
             /**
@@ -2373,9 +2373,9 @@ export interface components {
             line: number | null;
             /**
              * Of
-             * @enum {string}
+             * @constant
              */
-            of: "python" | "process";
+            of: "python";
             /** Size */
             size: number;
             /** Start */
@@ -2813,7 +2813,7 @@ export interface components {
         };
         /**
          * EvidenceOut
-         * @description What was kept of a run beside its facts.
+         * @description What was kept of a run besides its facts.
          */
         EvidenceOut: {
             /** Bytes */
@@ -3785,7 +3785,7 @@ export interface components {
         };
         /**
          * MediaListOut
-         * @description Everything that a run logged beside numbers.
+         * @description Everything that a run logged besides numbers.
          */
         MediaListOut: {
             /** Groups */
@@ -4103,7 +4103,7 @@ export interface components {
         };
         /**
          * RepeatedOut
-         * @description Steps that were made again, compared with the record of the first time.
+         * @description Repeated steps, compared with the record of the first time.
          */
         RepeatedOut: {
             /** Cause */
@@ -4125,7 +4125,7 @@ export interface components {
             /** Text */
             text: string;
             /** Verdict */
-            verdict: ("exact" | "moved" | "differs" | "close") | null;
+            verdict: ("exact" | "repeatable" | "moved" | "differs" | "close") | null;
             /** What */
             what: string | null;
         };
@@ -7901,6 +7901,8 @@ export interface operations {
                 points?: number;
                 start?: number | null;
                 stop?: number | null;
+                /** @description As it was in that timeline; else the present one. */
+                timeline?: number | null;
                 /** @description json or safetensors */
                 format?: string;
             };

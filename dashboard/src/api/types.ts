@@ -12,6 +12,7 @@ export type DiagnosedLayer = Schemas["LayerOut"];
 export type DiagnosedChange = Schemas["ChangeOut"];
 export type Plane = Schemas["PlaneOut"];
 export type CommandOut = Schemas["CommandOut"];
+export type EventMessage = Schemas["EventMessage"];
 export type BreakpointOut = Schemas["BreakpointOut"];
 export type Condition = Schemas["BreakpointIn"]["condition"];
 export type BreakpointAction = BreakpointOut["action"];
@@ -112,7 +113,7 @@ export type StreamMessage =
   | HelloMessage
   | ScalarsMessage
   | Schemas["StateMessage"]
-  | Schemas["EventMessage"]
+  | EventMessage
   | Schemas["CommandMessage"]
   | Schemas["BreakpointsMessage"]
   | CaptureMessage

@@ -3,7 +3,7 @@ import { useLocation } from "wouter";
 import { useRunDetail, useRuns } from "@/api/runs";
 import { fromWire, type StateOut } from "@/api/types";
 import { openDialog } from "@/lib/dialogs";
-import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
+import { formatCount, formatRate, formatSpeed, formatValue, NONE } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
 import { hasEnded, toggleOf } from "@/live/commandAvailability";
 import { useCommandReason, useRunId, useRunState, useStale } from "@/live/hooks";
@@ -13,6 +13,7 @@ import { Fact } from "./Fact";
 import { useGo } from "./navigation";
 
 const EndedFacts = lazy(() => import("./EndedFacts"));
+const OtherLoss = lazy(() => import("./OtherLoss"));
 const RunCounts = lazy(() => import("./RunCounts"));
 
 /** Pages about results and files; step and loss of the followed run would be those of another training. */
@@ -102,7 +103,13 @@ function Facts({ state }: { state: StateOut }) {
           of={state.total_epochs}
         />
       )}
-      <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
+      {loss === null ? (
+        <Suspense fallback={<Fact label="Loss" value={NONE} />}>
+          <OtherLoss />
+        </Suspense>
+      ) : (
+        <Fact label="Loss" value={formatValue(loss)} bad={!Number.isFinite(loss)} />
+      )}
       {hasEnded(state) ? (
         <PartBoundary>
           <Suspense>

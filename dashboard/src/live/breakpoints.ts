@@ -46,7 +46,7 @@ export async function switchBreakpoint(id: number, enabled: boolean): Promise<vo
 /** Removes a breakpoint and offers to set it again. */
 export async function removeBreakpoint(breakpoint: BreakpointOut): Promise<void> {
   try {
-    await api.delete(breakpointPath(breakpoint.id));
+    await api.delete<"/runs/{run_id}/debug/breakpoints/{breakpoint_id}">(breakpointPath(breakpoint.id));
     const { breakpoints, setBreakpoints } = useRun.getState();
     setBreakpoints(breakpoints.filter((one) => one.id !== breakpoint.id));
     const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled, breakpoint.action);

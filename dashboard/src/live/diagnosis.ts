@@ -6,18 +6,20 @@ import { diagnosedStep } from "./diagnosed";
 import { useRunState } from "./hooks";
 import { useRun } from "./store";
 
-/** The last stop by a breakpoint, a rule or an error; null while it is not known. */
-export function useStop(): StopOut | null {
+/** The last stop by a breakpoint, a rule or an error; null while it is not known, or not shown. */
+export function useStop(isShown = true): StopOut | null {
   const runId = useRun((run) => run.runId);
   const restarts = useRun((run) => run.restarts);
+  // Not the step of a run that trains: it would ask at each state on the stream, several times a second.
   const moment = useRunState(
-    (state) => `${state.timeline} ${state.diagnosed_step} ${state.step} ${state.state} ${state.parked}`,
+    ({ timeline, diagnosed_step: diagnosed, parked, step, state }) =>
+      `${timeline} ${diagnosed} ${parked ? step : ""} ${state}`,
   );
   const { data } = useQuery<StopOut, ApiError>({
     queryKey: ["stop", runId, restarts, moment],
     queryFn: ({ signal }) =>
       api.get<"/runs/{run_id}/debug/diagnosis">(runPath(runId ?? "", "/debug/diagnosis"), signal),
-    enabled: runId !== null && moment !== undefined,
+    enabled: isShown && runId !== null && moment !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
     // What was shown stays while the next is fetched.
     placeholderData: (before) => before,
@@ -28,6 +30,6 @@ export function useStop(): StopOut | null {
 /** The diagnosis of the step that is shown now. */
 export function useDiagnosis(): Diagnosis | null {
   const step = useRunState(diagnosedStep) ?? null;
-  const diagnosis = useStop()?.diagnosis ?? null;
+  const diagnosis = useStop(step !== null)?.diagnosis ?? null;
   return diagnosis !== null && diagnosis.step === step ? diagnosis : null;
 }

@@ -9,6 +9,7 @@ export async function fillSeries(runId: string, name: string, signal?: AbortSign
   if (useRun.getState().runId !== runId) return;
   series.fill(name, fetched);
   seriesChanged();
+  await fillLeft(runId, [name], fetched.timeline, signal);
 }
 
 /** The same for several series, which cost one request and are drawn at once. */
@@ -22,4 +23,13 @@ export async function fillManySeries(
   if (useRun.getState().runId !== runId) return;
   for (const [name, one] of fetched) series.fill(name, one);
   seriesChanged();
+  const timeline = Math.max(0, ...[...fetched.values()].map((one) => one.timeline));
+  await fillLeft(runId, names, timeline, signal);
+}
+
+/** What the run did before it went back; a run that never did costs nothing. */
+async function fillLeft(runId: string, names: readonly string[], timeline: number, signal?: AbortSignal) {
+  if (timeline === 0) return;
+  const { fillAbandoned } = await import("./fillAbandoned");
+  await fillAbandoned(runId, names, timeline, signal);
 }

@@ -11,7 +11,7 @@ import { useRun } from "./store";
 /** While the run trains the slider is disabled, so its range may be older. */
 const RUNNING_MS = 2_000;
 
-/** Null while nothing is known, and for a run that cannot be taken back at all. */
+/** Null while nothing is known, and for a run that cannot go back at all. */
 export function useRewind(): RewindOut | null {
   return useStepRequest({
     moment: ({ offers, timeline, step }) => (offers.includes("back") ? `${timeline} ${step}` : null),

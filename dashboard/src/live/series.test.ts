@@ -47,6 +47,14 @@ describe("SeriesStore", () => {
     expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
+  it("does not name a series that was asked for and has no values", () => {
+    const store = new SeriesStore();
+    store.fill("loss", points([]));
+    expect(store.names).toEqual([]);
+    store.append(frame(1, [1]));
+    expect(store.names).toEqual(["loss"]);
+  });
+
   it("takes frames that a fill already held", () => {
     const store = new SeriesStore();
     store.fill("loss", points([1, 2, 3]));
@@ -61,6 +69,19 @@ describe("SeriesStore", () => {
     expect(store.wentBack(1, 2)).toBe(true);
     expect(store.wentBack(1, 2)).toBe(false);
     expect(stepsOf(store)).toEqual([1, 2]);
+  });
+
+  it("sets aside what a rewind has undone, and joins what two rewinds in a row undid", () => {
+    const store = new SeriesStore();
+    const left = () => store.get("loss")?.abandoned.map(({ step }) => [...step]);
+    store.append(frame(1, [1, 2, 3, 4, 5, 6]));
+    store.wentBack(1, 5);
+    store.wentBack(2, 3);
+    expect(left()).toEqual([[4, 5, 6]]);
+    store.append(frame(7, [4], 2));
+    store.wentBack(3, 3);
+    expect(left()).toEqual([[4, 5, 6], [4]]);
+    expect(stepsOf(store)).toEqual([1, 2, 3]);
   });
 
   it("starts over from where a higher timeline begins", () => {

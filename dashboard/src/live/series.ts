@@ -4,11 +4,32 @@ import { fromWire, type ScalarsMessage } from "@/api/types";
 export const MAX_POINTS = 1_000_000;
 const FIRST_CAPACITY = 1024;
 
+/** A part of a series that the run left behind when it went back. */
+export interface AbandonedPart {
+  step: Float64Array;
+  value: Float64Array;
+}
+
+/** So many are kept of each scalar, the newest. */
+export const MOST_ABANDONED = 8;
+
+/** A part that directly precedes the last one belongs to the same way that was left: the run went back twice. */
+export function withPart(parts: readonly AbandonedPart[], part: AbandonedPart): AbandonedPart[] {
+  if (part.step.length === 0) return [...parts];
+  const last = parts.at(-1);
+  const isSame = last !== undefined && (part.step.at(-1) as number) < (last.step[0] as number);
+  if (!isSame) return [...parts, part].slice(-MOST_ABANDONED);
+  const both = (a: Float64Array, b: Float64Array) => Float64Array.from([...a, ...b]);
+  return [...parts.slice(0, -1), { step: both(part.step, last.step), value: both(part.value, last.value) }];
+}
+
 /** One scalar over the steps. Arrays are longer than `length`; look at `view()`. */
 export class Series {
   length = 0;
   /** False once old points were thinned to minima and maxima. */
   exact = true;
+  /** What the run did before it went back, oldest first. */
+  abandoned: readonly AbandonedPart[] = [];
   private steps = new Float64Array(FIRST_CAPACITY);
   private numbers = new Float64Array(FIRST_CAPACITY);
 
@@ -41,9 +62,13 @@ export class Series {
     return low;
   }
 
-  /** Drops every point from `step` on; the run went back and writes them again. */
+  /** Sets every point from `step` on aside; the run went back and writes them again. */
   cut(step: number): void {
-    this.length = this.indexOf(step);
+    const from = this.indexOf(step);
+    const range = [from, this.length] as const;
+    const part = { step: this.steps.slice(...range), value: this.numbers.slice(...range) };
+    this.abandoned = withPart(this.abandoned, part);
+    this.length = from;
   }
 
   /** Puts the server's points in front of those that the stream brought since. */
@@ -122,8 +147,10 @@ export class SeriesStore {
   timeline = 0;
   private readonly byName = new Map<string, Series>();
 
+  /** Those with values: a chart that asked for `loss` before the first step does not make it a metric of the run. */
   get names(): string[] {
-    return [...this.byName.keys()].sort();
+    const known = [...this.byName].filter(([, one]) => one.length > 0 || one.abandoned.length > 0);
+    return known.map(([name]) => name).sort();
   }
 
   get(name: string): Series | undefined {

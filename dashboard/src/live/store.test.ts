@@ -47,6 +47,17 @@ describe("the store of the run", () => {
     expect(series.seq).toBe(40);
   });
 
+  it("sets steps aside where the record says that the run went, not at a step repeated on the way", () => {
+    live().applyMessage(hello(false), 0);
+    const rows = { type: "scalars", first_seq: 1, last_seq: 7, timeline: 0, step: [1, 2, 3, 4, 5] };
+    live().applyMessage({ ...rows, columns: { loss: [5, 4, 3, 2, 1] } } as unknown as StreamMessage, 0);
+    live().setState(state({ state: "replaying" as StateOut["state"], timeline: 1, step: 1, number: 2 }));
+    const record = { kind: "rewind", timeline: 1, step: 3, from_step: 5 };
+    live().applyMessage({ type: "event", seq: 8, record } as unknown as StreamMessage, 0);
+    expect([...(series.get("loss")?.view().step ?? [])]).toEqual([1, 2, 3]);
+    expect(series.get("loss")?.abandoned.map(({ step }) => [...step])).toEqual([[4, 5]]);
+  });
+
   it("keeps the newer of two states that crossed on their way", () => {
     live().applyMessage(hello(false), 0);
     const stepping = state({ state: "stepping", step: 0, number: 2 });

@@ -1,7 +1,14 @@
 /** What the page knows of the run it shows. Written by the stream and by answers to commands, read by every panel. */
 import { create } from "zustand";
 import type { Link } from "@/api/sharedStream";
-import type { BreakpointOut, CommandOut, HelloMessage, StateOut, StreamMessage } from "@/api/types";
+import type {
+  BreakpointOut,
+  CommandOut,
+  EventMessage,
+  HelloMessage,
+  StateOut,
+  StreamMessage,
+} from "@/api/types";
 import { hasEnded } from "./commandAvailability";
 import { type ConnectionStatus, connectionStatus } from "./connection";
 import { SeriesStore } from "./series";
@@ -92,10 +99,18 @@ export function withCommand(commands: CommandOut[], command: CommandOut): Comman
   return others.toSpliced(index, 0, command).slice(-MAX_COMMANDS);
 }
 
-/** Charts lose the steps that a rewind has undone, before the next step draws new ones. */
 function afterState(live: RunData, state: StateOut): Partial<RunData> {
-  if (isOlder(state, live.state)) return {};
-  return { state, ...(series.wentBack(state.timeline, state.step) ? afterSeries(live) : {}) };
+  return isOlder(state, live.state) ? {} : { state };
+}
+
+/**
+ * Charts set the steps aside that a rewind has undone, before the next step draws new ones.
+ *
+ * The record says where the run went. A state may be one of the steps that were repeated on the way.
+ */
+function afterEvent(live: RunData, { kind, timeline, step }: EventMessage["record"]): Partial<RunData> {
+  if (kind !== "rewind" || typeof timeline !== "number" || typeof step !== "number") return {};
+  return series.wentBack(timeline, step) ? afterSeries(live) : {};
 }
 
 function afterHello(live: RunData, hello: HelloMessage): Partial<RunData> {
@@ -118,6 +133,8 @@ function afterMessage(live: RunData, message: StreamMessage): Partial<RunData> {
       return afterState(live, message.state);
     case "scalars":
       return series.append(message) ? afterSeries(live) : {};
+    case "event":
+      return afterEvent(live, message.record);
     case "command":
       return { commands: withCommand(live.commands, message.command) };
     case "breakpoints":

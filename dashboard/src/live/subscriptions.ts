@@ -113,7 +113,10 @@ export interface SubscriptionBody {
 type Put = (runId: string, stream: string, body: SubscriptionBody) => Promise<void>;
 
 const putToServer: Put = async (runId, stream, body) => {
-  await api.put(runPath(runId, `/debug/streams/${encodeURIComponent(stream)}/subscriptions`), body);
+  await api.put<"/runs/{run_id}/debug/streams/{stream}/subscriptions">(
+    runPath(runId, `/debug/streams/${encodeURIComponent(stream)}/subscriptions`),
+    body,
+  );
 };
 
 /** Sends the joined list of all tabs. Only the tab that reads the stream has a stream to send it for. */

@@ -86,5 +86,5 @@ export function useTrajectories(): Latest<Trajectories> {
 }
 
 export async function clearTrajectories(runId: string): Promise<void> {
-  await api.post(runPath(runId, "/debug/trajectories/clear"));
+  await api.post<"/runs/{run_id}/debug/trajectories/clear">(runPath(runId, "/debug/trajectories/clear"));
 }

@@ -1,5 +1,5 @@
 /** Which rows of which tensors are watched. The server has the list; the page changes it whole, and offers to undo. */
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import { create } from "zustand";
 import { ApiError, api, runPath } from "@/api/client";
 import type { WatchOut } from "@/api/types";
@@ -28,8 +28,12 @@ function take(answer: WatchOut): void {
 export function useWatchList(): Watches {
   const runId = useRun((live) => live.runId);
   const restarts = useRun((live) => live.restarts);
-  // A tensor that a hook pushes for the first time can be watched from then on.
+  // A tensor that a hook pushes for the first time can be watched from then on. A state in the middle of a step lacks
+  // keys, which would ask again at every other state.
   const pushed = useRun((live) => live.state?.step_data_keys.join("\n") ?? "");
+  const seen = useRef(new Set<string>());
+  for (const key of pushed.split("\n")) seen.current.add(key);
+  const keysSeen = seen.current.size;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a restart and new keys ask again
   useEffect(() => {
     if (runId === null) return useWatches.setState(NONE);
@@ -42,7 +46,7 @@ export function useWatchList(): Watches {
         if (!(error instanceof ApiError) && !closing.signal.aborted) throw error;
       });
     return () => closing.abort();
-  }, [runId, restarts, pushed]);
+  }, [runId, restarts, keysSeen]);
   return useWatches();
 }
 

@@ -99,6 +99,7 @@ interface View {
   cluster: number | null;
   offset: number;
   pair: number | null;
+  /** Index of the epoch that is read; the address counts from 1. */
   epoch: number;
   /** A cluster, and one of its pairs or the first of them; null for all clusters, which leaves the pair. */
   choose: (cluster: number | null, pair?: number) => void;
@@ -115,13 +116,13 @@ function useView(): View {
   const [cluster, setCluster] = useUrlState("cluster", "");
   const [offset, setOffset] = useUrlState("from", "0");
   const [pair, setPair] = useUrlState("pair", "");
-  const [epoch, setEpoch] = useUrlState("epoch", "0");
+  const [epoch, setEpoch] = useUrlState("epoch", "1");
   return {
     split,
     cluster: wholeNumber(cluster),
     offset: wholeNumber(offset) ?? 0,
     pair: wholeNumber(pair),
-    epoch: Math.min(wholeNumber(epoch) ?? 0, EPOCHS - 1),
+    epoch: Math.min(Math.max((wholeNumber(epoch) ?? 1) - 1, 0), EPOCHS - 1),
     choose: (next, member) => {
       setCluster(next === null ? "" : String(next));
       setOffset("0");
@@ -133,7 +134,7 @@ function useView(): View {
     },
     setOffset: (next) => setOffset(String(next)),
     setPair: (next) => setPair(String(next)),
-    setEpoch: (next) => setEpoch(String(next)),
+    setEpoch: (next) => setEpoch(String(next + 1)),
     reset: () => {
       for (const clear of [setCluster, setPair]) clear("");
       setOffset("0");

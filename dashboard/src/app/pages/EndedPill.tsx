@@ -2,7 +2,7 @@
 import { lazy, Suspense, useState } from "react";
 import { useEvidence } from "@/api/evidence";
 import { useRunDetail } from "@/api/runs";
-import { endPill } from "@/features/kept/words";
+import { endPill } from "@/features/kept/stopText";
 import { useUrlState } from "@/lib/urlState";
 import { useConnection, useRunId, useRunState } from "@/live/hooks";
 import { Icon } from "@/ui";

@@ -2,7 +2,7 @@
 import { lazy, type ReactNode, useMemo } from "react";
 import { useEvidence } from "@/api/evidence";
 import { useRunDetail } from "@/api/runs";
-import { batchFact, shownStop } from "@/features/kept/words";
+import { batchFact, shownStop } from "@/features/kept/stopText";
 import { formatCount } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { diagnosedStep } from "@/live/diagnosed";
@@ -10,6 +10,7 @@ import { useBreakpoints, useRunId, useRunState } from "@/live/hooks";
 import { useKeptStop } from "@/live/keptStop";
 import { PanelChoice, PanelMoment, PanelSlot, Segmented } from "@/ui";
 import { PanelArea } from "../Frame";
+import { useShownStep } from "./useShownStep";
 
 const ChangesPanel = lazy(() => import("@/features/diagnosis/ChangesPanel"));
 const StopsPanel = lazy(() => import("@/features/kept/StopsPanel"));
@@ -22,7 +23,6 @@ interface EndedTabProps {
   stale: string | null;
 }
 
-const nothing = () => undefined;
 const END = "end";
 
 export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps) {
@@ -42,6 +42,7 @@ export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps
   );
   const changes = useRunState((run) => diagnosedStep(run) !== null) ?? false;
   const [below, setBelow] = useUrlChoice("below", ["console", "changes"]);
+  const showStep = useShownStep();
   const choice = changes && stopId === null && large === "none" && (
     <Segmented
       label="Shown here"
@@ -82,7 +83,7 @@ export default function EndedTab({ batch, loss, stepData, stale }: EndedTabProps
             <PanelChoice value={choice}>
               {choice && below === "changes" ? (
                 <PanelSlot title="What changed">
-                  <ChangesPanel onStep={nothing} stale={stale} />
+                  <ChangesPanel onStep={showStep} stale={stale} />
                 </PanelSlot>
               ) : (
                 printed
@@ -120,7 +121,7 @@ function Layers({ children }: { children: ReactNode }) {
     const tools =
       kept?.end != null && other ? (
         <Segmented
-          label="Of which stop"
+          label="Choose a stop"
           value={stopId ?? END}
           choices={choices}
           onChange={(value) => setStop(value === END ? "" : value)}

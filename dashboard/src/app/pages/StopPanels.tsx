@@ -4,10 +4,11 @@ import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
 import ChangesPanel from "@/features/diagnosis/ChangesPanel";
 import { formatCount } from "@/lib/format";
-import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { useUrlChoice } from "@/lib/urlState";
 import { useDiagnosis } from "@/live/diagnosis";
 import { useBreakpoints, useCommands } from "@/live/hooks";
 import { PanelChoice, Segmented } from "@/ui";
+import { useShownStep } from "./useShownStep";
 
 interface StopPanelsProps {
   /** What the focused thing proposes for a new breakpoint. */
@@ -16,21 +17,13 @@ interface StopPanelsProps {
 }
 
 const SHOWN = ["changes", "breakpoints", "commands"] as const;
-/** Steps around the one that is shown in the chart. */
-const BEFORE = 40;
-const AFTER = 10;
 
 export default function StopPanels({ propose, stale }: StopPanelsProps) {
   const [shown, setShown] = useUrlChoice("below", SHOWN);
-  const [, setZoom] = useUrlState("zoom", "");
-  const [, setAt] = useUrlState("at", "");
+  const onStep = useShownStep();
   const changes = useDiagnosis()?.changes.filter(({ step }) => step !== null).length ?? 0;
   const breakpoints = useBreakpoints().length;
   const commands = useCommands().length;
-  const onStep = (step: number) => {
-    setZoom(`${Math.max(0, step - BEFORE)}-${step + AFTER}`);
-    setAt(String(step));
-  };
   const choice = (
     <Segmented
       label="Shown here"

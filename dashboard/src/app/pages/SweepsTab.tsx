@@ -5,8 +5,8 @@ import { ApiError } from "@/api/client";
 import { useRunTable } from "@/api/runList";
 import { type SweepStart, startSweep, stopSweep, useSweep, useSweeps } from "@/api/sweeps";
 import type { SweepCell, SweepOut, SweepRow } from "@/api/types";
-import { layGrid } from "@/features/sweeps/grid";
-import { formatPercent, plural } from "@/lib/format";
+import { layGrid, secondsLeft } from "@/features/sweeps/grid";
+import { formatDuration, formatPercent, plural } from "@/lib/format";
 import { metricsOf, metricTitle } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { showToast } from "@/lib/toasts";
@@ -227,6 +227,7 @@ function RunButtons({ sweep, act }: { sweep: SweepOut; act: SweepActions }) {
   const none = count === 0 ? "All cells are finished" : null;
   return (
     <>
+      {isRunning && <TimeLeft sweep={sweep} />}
       {isRunning && (
         <Button icon="pause" busy={act.busy} disabledReason={act.noControl} onClick={act.stop}>
           Stop sweep
@@ -247,6 +248,22 @@ function RunButtons({ sweep, act }: { sweep: SweepOut; act: SweepActions }) {
             : `Run ${plural(count, "open cell")}`}
       </Button>
     </>
+  );
+}
+
+/** How many cells train now, and how long the others take. */
+function TimeLeft({ sweep }: { sweep: SweepOut }) {
+  const table = useRunTable(({ rows }) => rows);
+  const left = secondsLeft(sweep.grid, ({ run_id }) => {
+    const run = table.get(run_id ?? "");
+    return run?.started_at && run.ended_at ? run.ended_at - run.started_at : null;
+  });
+  const running = sweep.states.running ?? 0;
+  if (running === 0) return null;
+  return (
+    <span className="px-1 text-t3">
+      {running} at a time{left !== null && `, ${formatDuration(left)} left`}
+    </span>
   );
 }
 

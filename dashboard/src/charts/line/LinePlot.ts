@@ -190,9 +190,9 @@ export class LinePlot {
   }
 
   private series({ line, raw, low }: DrawnLine): uPlot.Series[] {
-    const { colour, dashed, faint, unnamed } = line;
-    const alone = this.drawn.length === 1;
-    const width = faint || dashed ? 1 : alone ? 2 : 1.5;
+    const { colour, dashed, faint, abandoned, unnamed } = line;
+    const alone = this.drawn.filter((one) => !one.line.abandoned).length === 1;
+    const width = faint || abandoned || dashed ? 1 : alone ? 2 : 1.5;
     return [
       ...(low ? [{ ...hidden(), fill: faded(colour, alone ? 10 : 18), paths: bandPath }] : []),
       ...(raw ? [{ ...hidden(), stroke: faded(colour, alone && !unnamed ? 70 : 35), width: 1 }] : []),
@@ -274,7 +274,7 @@ function tokensOf(element: Element): Token {
 
 /** Faint and dashed lines first, so that the others lie over them. */
 function inDrawOrder(lines: readonly Line[]): Line[] {
-  const isBack = ({ faint, dashed }: Line) => faint || dashed;
+  const isBack = ({ faint, abandoned, dashed }: Line) => faint || abandoned || dashed;
   return [...lines.filter(isBack), ...lines.filter((line) => !isBack(line))];
 }
 

@@ -13,6 +13,7 @@ import {
   spread,
   type Threshold,
 } from "./lines";
+import { groupText, nearGroups } from "./markGroups";
 
 /** A context in device pixels with the edges of the lines' area. */
 export interface Pen {
@@ -59,11 +60,12 @@ export function drawUnderlay(plot: uPlot, token: Token, _: readonly DrawnLine[],
 export function drawDecorations(plot: uPlot, token: Token, drawn: readonly DrawnLine[], frame: Frame): void {
   const pen = penOf(plot, token);
   pen.context.save();
-  if (frame.gapMarks) for (const one of drawn) drawGaps(pen, one);
+  if (frame.gapMarks) for (const one of drawn) if (!one.line.abandoned) drawGaps(pen, one);
   for (const one of drawn) drawSinglePoints(pen, one);
-  if (frame.limits) for (const one of drawn) drawOutside(pen, one, frame.limits);
+  if (frame.limits) for (const one of drawn) if (!one.line.abandoned) drawOutside(pen, one, frame.limits);
   drawMarks(pen, frame.marks ?? []);
   drawNames(pen, drawn, frame);
+  for (const one of drawn) if (one.line.ring) drawRing(pen, one, one.line.ring, frame.logY);
   for (const one of drawn) if (one.line.endText !== undefined) drawEnd(pen, one, frame);
   pen.context.restore();
 }
@@ -187,17 +189,55 @@ function drawSinglePoints(pen: Pen, { line, x, y, raw }: DrawnLine): void {
 const drawable = (column: Column): number[] =>
   column.flatMap((value, index) => (value === null ? [] : [index]));
 
+/** Diamonds nearer to each other than this share one text. */
+const APART = 14;
+
 function drawMarks(pen: Pen, marks: readonly Mark[]): void {
-  let labelledTo = Number.NEGATIVE_INFINITY;
-  for (const mark of marks) {
+  const shown = marks.flatMap((mark) => {
     const x = across(pen, mark.x);
-    if (x === null) continue;
-    drawDiamond(pen, x, mark.now);
-    if (x - labelledTo > 14 * pen.ratio || mark.now) {
-      drawMarkText(pen, x, mark);
-      labelledTo = x;
-    }
+    return x === null ? [] : [{ mark, x }];
+  });
+  const hits = shown.filter(({ mark }) => !mark.plain);
+  for (const { mark, x } of hits) drawDiamond(pen, x, mark.now);
+  const now = hits.find(({ mark }) => mark.now);
+  if (now) drawMarkText(pen, now.x, now.mark);
+  const past = hits.filter(({ mark }) => !mark.now);
+  for (const group of nearGroups(
+    past.map(({ x }) => x),
+    APART * pen.ratio,
+  )) {
+    const last = past[group.at(-1) as number] as (typeof past)[number];
+    const text = groupText(group.map((index) => (past[index] as (typeof past)[number]).mark));
+    drawMarkText(pen, last.x, { ...last.mark, text });
   }
+  for (const { mark, x } of shown) {
+    if (!mark.plain) continue;
+    drawPlainText(
+      pen,
+      x - 4 * pen.ratio,
+      mark.text,
+      hits.map((hit) => hit.x),
+    );
+  }
+}
+
+/** Right of a diamond and its number there is no room for another text. */
+const HIT_ROOM = 24;
+
+/** In front of its line, and of the diamonds that would be in its way. */
+function drawPlainText(pen: Pen, end: number, text: string, hits: readonly number[]): void {
+  const { context, ratio, top, token } = pen;
+  context.font = `${11 * ratio}px ${FAMILY}`;
+  const { width } = context.measureText(text);
+  let right = end;
+  for (const hit of [...hits].sort((a, b) => b - a)) {
+    const isInTheWay = hit - HIT_ROOM * ratio < right && hit + HIT_ROOM * ratio > right - width;
+    if (isInTheWay) right = hit - HIT_ROOM * ratio;
+  }
+  context.fillStyle = token("warn");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  context.fillText(text, right, top - 13 * ratio);
 }
 
 function drawDiamond({ context, ratio, top, token }: Pen, x: number, filled: boolean): void {
@@ -317,7 +357,8 @@ function drawEnd(pen: Pen, one: DrawnLine, { marks, logY }: Frame): void {
   const { line } = one;
   const { top, bottom } = pen;
   const values = measured(line);
-  const last = line.x.length - 1;
+  let last = line.x.length - 1;
+  while (last > 0 && !Number.isFinite(values[last])) last -= 1;
   const x = last < 0 ? null : across(pen, line.x[last] as number);
   if (x === null || !isDrawable(values[last] as number, logY)) return;
   const y = Math.min(Math.max(up(pen, values[last] as number), top), bottom);
@@ -339,19 +380,58 @@ function drawLastLeg(pen: Pen, { line }: DrawnLine, logY: boolean, x: number, y:
 
 function drawEndText(pen: Pen, one: DrawnLine, x: number, y: number): void {
   const { context, ratio, token, top, left } = pen;
-  const text = one.line.endText ?? "";
+  const { endText: text = "", endWarning: warning = "" } = one.line;
   context.font = `600 ${11 * ratio}px ${FAMILY}`;
   context.textBaseline = "middle";
-  const width = context.measureText(text).width + 10 * ratio;
+  const [own, gap] = [context.measureText(text).width, warning === "" ? 0 : 8 * ratio];
+  const wide = own + gap + context.measureText(warning).width;
+  const width = wide + 10 * ratio;
   const fits = x - width > left;
-  context.textAlign = fits ? "right" : "left";
+  context.textAlign = "left";
   const crest = crestBetween(pen, one, fits ? x - width : x, fits ? x : x + width);
   // A point well above its neighbours has room beside it; otherwise the text is above the line.
   const beside = y < crest - 12 * ratio;
   const textY = beside
     ? y + (y - top > 12 * ratio ? 0 : 4 * ratio)
     : Math.max(crest - 10 * ratio, top + 6 * ratio);
-  const textX = x + (fits ? -1 : 1) * (beside ? 10 : 0) * ratio;
+  const textX = x + (fits ? -1 : 1) * (beside ? 10 : 0) * ratio - (fits ? wide : 0);
+  context.lineWidth = 3 * ratio;
+  context.strokeStyle = token("surface");
+  for (const [words, from, colour] of [
+    [text, textX, "text"],
+    [warning, textX + own + gap, "bad"],
+  ] as const) {
+    context.strokeText(words, from, textY);
+    context.fillStyle = token(colour);
+    context.fillText(words, from, textY);
+  }
+}
+
+/** A ring on a point that has a name, with its text above. */
+function drawRing(
+  pen: Pen,
+  { line }: DrawnLine,
+  { index, text }: { index: number; text: string },
+  logY: boolean,
+) {
+  const { context, ratio, token, top, left, right } = pen;
+  const value = measured(line)[index];
+  const x = value === undefined ? null : across(pen, line.x[index] as number);
+  if (value === undefined || x === null || !isDrawable(value, logY)) return;
+  const y = up(pen, value);
+  context.beginPath();
+  context.arc(x, y, 3.5 * ratio, 0, 2 * Math.PI);
+  context.fillStyle = token("surface");
+  context.strokeStyle = line.colour;
+  context.lineWidth = 2 * ratio;
+  context.fill();
+  context.stroke();
+  context.font = `600 ${11 * ratio}px ${FAMILY}`;
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  const width = context.measureText(text).width;
+  const textX = Math.min(Math.max(x - width / 2, left), right - width);
+  const textY = Math.max(y - 22 * ratio, top + 6 * ratio);
   context.lineWidth = 3 * ratio;
   context.strokeStyle = token("surface");
   context.strokeText(text, textX, textY);

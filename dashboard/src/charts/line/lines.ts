@@ -18,14 +18,20 @@ export interface Line {
   raw?: ArrayLike<number>;
   /** Lower and upper edge of a band at an index. */
   band?: (index: number) => readonly [low: number, high: number];
+  /** Of a timeline that the run has left: pale, and the cursor does not stop at it. */
+  abandoned?: boolean;
   /** No longer updated: dashed, named above its end. */
   dashed?: boolean;
   /** Behind the others, without a name. */
   faint?: boolean;
   /** Still growing: a dot at its end. */
   live?: boolean;
-  /** Text beside the last point, in place of the name at the edge. */
+  /** Text beside the last finite point, in place of the name at the edge. */
   endText?: string;
+  /** Text after that in the colour of what is wrong. */
+  endWarning?: string;
+  /** A point with a ring and a text, such as the best value. */
+  ring?: { index: number; text: string };
   /** Named elsewhere, such as in a legend. */
   unnamed?: boolean;
   /** Each point as a dot, where there is room: for what is measured now and then. */
@@ -46,6 +52,8 @@ export interface Mark {
   text: string;
   /** Filled, with its text in front: the run is paused here. */
   now: boolean;
+  /** A dotted line with its text in front, and no diamond: what changed, and no stop. */
+  plain?: boolean;
 }
 
 export type Range = readonly [from: number, to: number];
@@ -68,6 +76,8 @@ export function measured({ raw, y }: Line): ArrayLike<number> {
 export function isDrawable(value: number, logY: boolean): boolean {
   return Number.isFinite(value) && !(logY && value <= 0);
 }
+
+const isPresent = ({ abandoned }: Line) => !abandoned;
 
 /** First and last x over all lines; null when there is no point. */
 export function extentOf(lines: readonly Line[]): Range | null {
@@ -102,16 +112,18 @@ export function pointedAt(line: Line, index: number): Pointed {
 
 /** The line with the most points, which the arrows walk along. */
 export function longestLine(lines: readonly Line[]): Line | null {
-  return lines.reduce<Line | null>(
-    (best, line) => (best === null || line.x.length > best.x.length ? line : best),
-    null,
-  );
+  return lines
+    .filter(isPresent)
+    .reduce<Line | null>(
+      (best, line) => (best === null || line.x.length > best.x.length ? line : best),
+      null,
+    );
 }
 
 /** The point nearest to x over all lines. */
 export function snapToPoint(lines: readonly Line[], wanted: number): Pointed | null {
   let best: Pointed | null = null;
-  for (const line of lines) {
+  for (const line of lines.filter(isPresent)) {
     const index = nearestPoint(line, wanted);
     if (index < 0) continue;
     const distance = Math.abs((line.x[index] as number) - wanted);
@@ -140,7 +152,7 @@ export function lineUnder(
 ): Pointed | null {
   let best: Pointed | null = null;
   let nearest = REACH;
-  for (const line of lines) {
+  for (const line of lines.filter(isPresent)) {
     const index = nearestPoint(line, wanted);
     const value = index < 0 ? Number.NaN : (line.y[index] as number);
     if (!isDrawable(value, logY)) continue;
@@ -162,8 +174,8 @@ export function endLabel(label: string): string {
 }
 
 /** Whether the name of a line is drawn at the edge of the chart. */
-export function isNamed({ faint, dashed, endText, unnamed }: Line): boolean {
-  return !faint && !dashed && !unnamed && endText === undefined;
+export function isNamed({ faint, abandoned, dashed, endText, unnamed }: Line): boolean {
+  return !faint && !abandoned && !dashed && !unnamed && endText === undefined;
 }
 
 /** Room for the names at the ends of lines, in pixels; 11 px letters are about 6 wide. */

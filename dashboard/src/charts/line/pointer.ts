@@ -45,8 +45,11 @@ export function drawPointer(
   context.lineWidth = pen.ratio;
   segment(context, at + pen.ratio / 2, pen.top, at + pen.ratio / 2, pen.bottom);
   if (byLine && cursor !== null) drawPointedLine(pen, drawn, cursor, logY);
-  else if (drawn.length === 1 && drawn[0]) drawMeasured(pen, drawn[0], x, logY);
-  else for (const one of drawn) drawValue(pen, one, x, at, logY);
+  else {
+    const present = drawn.filter(({ line }) => !line.abandoned);
+    if (present.length === 1 && present[0]) drawMeasured(pen, present[0], x, logY);
+    else for (const one of present) drawValue(pen, one, x, at, logY);
+  }
   if (text !== undefined) drawCursorText(pen, text, at);
 }
 

@@ -22,7 +22,7 @@ import {
   shownOrder,
 } from "@/samples/samples";
 import { Panel, StepAction } from "@/ui";
-import { INFLUENCE } from "./words";
+import { INFLUENCE } from "./influenceText";
 
 // The code that draws comes while the first batch is captured.
 const loadView = () => import("./BatchView");

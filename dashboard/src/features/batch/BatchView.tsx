@@ -24,7 +24,7 @@ import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { pngOf } from "@/ui/export/png";
-import { INFLUENCE } from "./words";
+import { INFLUENCE } from "./influenceText";
 
 const FocusedText = lazy(() => import("./FocusedText"));
 const SampleDialog = lazy(() => import("./SampleDialog"));

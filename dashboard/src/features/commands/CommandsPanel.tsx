@@ -124,7 +124,7 @@ function LogMenu({ commands }: { commands: readonly CommandOut[] }) {
   const disabledReason = commands.length ? null : "nothing yet";
   return (
     <Menu
-      trigger={<IconButton icon="more" label="More for commands" />}
+      trigger={<IconButton icon="more" label="More actions for commands" />}
       items={[
         {
           label: "Export CSV",

@@ -64,7 +64,7 @@ function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
   return (
     <Panel
       title={name}
-      fact={`constant from epoch ${constantFrom(shares)}`}
+      fact={`constant from epoch ${constantFrom(shares) + 1}`}
       tools={
         <>
           {schedule.own && <Chip tone="accent">This dataset's</Chip>}
@@ -84,18 +84,18 @@ function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
   );
 }
 
-/** What is drawn at the epoch that is read. */
+/** What is drawn at the epoch that is read, an index; people count from 1. */
 function readout(schedule: ScheduleOut, shares: readonly number[][], epoch: number): string {
   const row = VARIANTS.map((name, at) => `${name} ${formatPercent(shares[epoch]?.[at], 1)}`).join(", ");
   const gate = schedule.largest_distance?.[epoch];
-  if (gate === undefined) return `Epoch ${epoch}: ${row}`;
+  if (gate === undefined) return `Epoch ${epoch + 1}: ${row}`;
   const far = formatPercent(fromWire(schedule.beyond?.[epoch]), 0);
-  return `Epoch ${epoch}: ${row} · gate ${formatFixed(fromWire(gate), 2)}, ${far} of the pairs beyond`;
+  return `Epoch ${epoch + 1}: ${row} · gate ${formatFixed(fromWire(gate), 2)}, ${far} of the pairs beyond`;
 }
 
 function columnsOf({ largest_distance, beyond }: ScheduleOut, shares: readonly number[][]) {
   return [
-    { name: "epoch", cells: shares.map((_, epoch) => epoch) },
+    { name: "epoch", cells: shares.map((_, epoch) => epoch + 1) },
     ...VARIANTS.map((name, at) => ({ name, cells: shares.map((row) => row[at] ?? null) })),
     ...(largest_distance
       ? [

@@ -2,10 +2,10 @@
 import { type ReactNode, useRef, useState } from "react";
 import { fromWire, type NegativeOut, type PairOut } from "@/api/types";
 import { formatCount, formatFixed, formatPercent } from "@/lib/format";
-import { Panel, panelState, rowClass } from "@/ui";
+import { Panel, panelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
-import { DataTable, type TableColumn } from "@/ui/table/DataTable";
+import { DataTable, type TableColumn, type TableGroup } from "@/ui/table/DataTable";
 import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
 import { VariantStrip } from "./VariantStrip";
 
@@ -96,96 +96,88 @@ function Keywords({ keywords }: Pick<PairOut, "keywords">) {
   );
 }
 
-const HEAD = "px-2 font-normal text-label text-t3";
-
 interface NegativesProps {
   tiers: readonly Tier[];
   largest: number;
   positive: number;
 }
 
+/** The negatives by tier; the whole text of the chosen one is below them. */
 function Negatives({ tiers, largest, positive }: NegativesProps) {
-  const [open, setOpen] = useState<number | null>(null);
+  const [chosen, setChosen] = useState<number | null>(null);
+  const negatives = tiers.flatMap((tier) => tier.negatives);
+  const one = chosen === null ? undefined : negatives[chosen];
   return (
-    <table className="mt-2 w-full table-fixed border-collapse" aria-label="Negatives by tier">
-      <thead className="sticky top-0 z-10 bg-surface">
-        <tr className="h-6 text-left shadow-[inset_0_-1px_0_var(--line)]">
-          <th scope="col" className={`${HEAD} w-17 pl-3`}>
-            Negative
-          </th>
-          <th scope="col" className={`${HEAD} w-28`}>
-            Similarity
-          </th>
-          <th scope="col" className={`${HEAD} w-14 text-right`} title="Share of the source's own similarity">
-            Share
-          </th>
-          <th scope="col" className={HEAD}>
-            Text
-          </th>
-        </tr>
-      </thead>
-      {tiers.map((tier) => (
-        <tbody key={tier.tier}>
-          <tr className="h-6">
-            <th scope="rowgroup" colSpan={4} className="px-3 text-left font-medium">
-              Tier {tier.tier}{" "}
-              <span className="font-normal text-t3">
-                {TIER_WORDS[tier.tier] ?? "unknown"} · {formatCount(tier.negatives.length)} · mean{" "}
-                {formatFixed(tier.mean, 3)}
-              </span>
-            </th>
-          </tr>
-          {tier.negatives.map((one) => (
-            <NegativeRow
-              key={one.place}
-              {...{ one, largest, positive }}
-              open={open === one.place}
-              onOpen={() => setOpen(open === one.place ? null : one.place)}
-            />
-          ))}
-        </tbody>
-      ))}
-    </table>
+    <div className="mt-2">
+      <DataTable
+        label="Negatives by tier"
+        fit
+        columns={negativeColumns(negatives, largest, positive)}
+        groups={groupsOf(tiers)}
+        selected={chosen}
+        onSelect={setChosen}
+      />
+      {one && (
+        <div className="sticky bottom-0 z-10 mx-3 mt-1">
+          <Words head={`Source ${formatCount(one.id)}, the whole text`} text={one.text} />
+        </div>
+      )}
+    </div>
   );
 }
 
-interface NegativeRowProps {
-  one: NegativeOut;
-  largest: number;
-  positive: number;
-  open: boolean;
-  onOpen: () => void;
+function groupsOf(tiers: readonly Tier[]): TableGroup[] {
+  let first = 0;
+  return tiers.map(({ tier, negatives, mean }) => {
+    const rows = negatives.map((_, index) => first + index);
+    first += negatives.length;
+    const fact = `${TIER_WORDS[tier] ?? "unknown"} · ${formatCount(rows.length)} · mean ${formatFixed(mean, 3)}`;
+    return { key: String(tier), label: `Tier ${tier}`, fact, rows };
+  });
 }
 
-function NegativeRow({ one, largest, positive, open, onOpen }: NegativeRowProps) {
-  const share = fromWire(one.of_positive);
-  return (
-    <tr className={`${rowClass({ selected: open })} align-top`} onClick={onOpen}>
-      <td className="pr-2 pl-3 leading-6">
-        <button
-          type="button"
-          aria-expanded={open}
-          aria-label={`Source ${one.id}, the whole text`}
-          onClick={(event) => {
-            event.stopPropagation();
-            onOpen();
-          }}
-          className="h-6 rounded-chip hover:text-accent"
-        >
-          {formatCount(one.id)}
-        </button>
-      </td>
-      <td className="px-2 leading-6">
-        <Bar value={fromWire(one.similarity) ?? Number.NaN} {...{ largest, positive }} />
-      </td>
-      <td className="px-2 text-right leading-6 whitespace-nowrap">
-        {share === null ? "—" : formatPercent(share)}
-      </td>
-      <td className={`px-2 ${open ? "py-1 break-words whitespace-pre-wrap" : "truncate leading-6"}`}>
-        {one.text ?? <span className="text-t3">source {formatCount(one.id)}</span>}
-      </td>
-    </tr>
-  );
+function negativeColumns(
+  negatives: readonly NegativeOut[],
+  largest: number,
+  positive: number,
+): TableColumn[] {
+  const negativeAt = (row: number) => negatives[row] as NegativeOut;
+  return [
+    {
+      name: "Negative",
+      cells: negatives.map(({ id }) => id),
+      numeric: false,
+      rowHeader: true,
+      look: "",
+      track: { width: "64px", least: 64 },
+      render: (row) => formatCount(negativeAt(row).id),
+    },
+    {
+      name: "Similarity",
+      cells: negatives.map(({ similarity }) => fromWire(similarity)),
+      numeric: false,
+      track: { width: "112px", least: 112 },
+      render: (row) => (
+        <Bar value={fromWire(negativeAt(row).similarity) ?? Number.NaN} {...{ largest, positive }} />
+      ),
+    },
+    {
+      name: "Share",
+      headTitle: "Similarity, divided by that of the source of this pair",
+      cells: negatives.map(({ of_positive }) => fromWire(of_positive)),
+      numeric: true,
+      track: { width: "52px", least: 52 },
+      render: (row) => formatPercent(fromWire(negativeAt(row).of_positive)),
+    },
+    {
+      name: "Text",
+      cells: negatives.map(({ text }) => text),
+      numeric: false,
+      track: { width: "minmax(0,1fr)", least: 92 },
+      render: (row) =>
+        negativeAt(row).text ?? <span className="text-t3">source {formatCount(negativeAt(row).id)}</span>,
+    },
+  ];
 }
 
 /** A bar from 0, a tick where the source's own similarity is, and the number. */

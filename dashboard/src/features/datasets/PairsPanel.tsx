@@ -1,13 +1,14 @@
 /** The pairs of the chosen split and cluster, a page at a time. */
-import { type KeyboardEvent, useRef } from "react";
+import { useMemo, useRef } from "react";
 import type { PairFilter } from "@/api/datasets";
 import { PAGE } from "@/api/datasets";
 import { fromWire, type PairLine, type PairListOut } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
-import { IconButton, Panel, type PanelState, panelState, rowClass, Segmented } from "@/ui";
+import { IconButton, Panel, type PanelState, panelState, Segmented } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
-import { rowAfter, type SplitChoice } from "./curriculum";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
+import type { SplitChoice } from "./curriculum";
 
 const CHOICES = [
   { value: "all", label: "All" },
@@ -15,6 +16,8 @@ const CHOICES = [
   { value: "val", label: "Val" },
   { value: "test", label: "Test" },
 ] as const;
+
+const NO_PAIRS: readonly PairLine[] = [];
 
 interface PairsPanelProps {
   list: PairListOut | null;
@@ -32,10 +35,13 @@ interface PairsPanelProps {
 export default function PairsPanel(props: PairsPanelProps) {
   const { list, error, old, filter, split, onSplit, onOffset, pair, onPair } = props;
   const container = useRef<HTMLDivElement>(null);
+  const pairs = list?.pairs ?? NO_PAIRS;
+  const columns = useMemo(() => tableColumns(pairs), [pairs]);
+  const chosen = pairs.findIndex((one) => one.pair === pair);
   const files = exportItems(
     "pairs",
     () => container.current,
-    () => columnsOf(list?.pairs ?? []),
+    () => columnsOf(pairs),
     () => list,
   );
   return (
@@ -52,82 +58,57 @@ export default function PairsPanel(props: PairsPanelProps) {
       state={stateOf(list, error)}
     >
       <div ref={container} className={`flex min-h-0 flex-1 flex-col ${old ? "stale" : ""}`}>
-        <PairTable pairs={list?.pairs ?? []} {...{ pair, onPair }} />
+        <DataTable
+          label="Pairs"
+          columns={columns}
+          selected={chosen === -1 ? null : chosen}
+          onSelect={(row) => onPair(pairs[row]?.pair as number)}
+        />
         <Pages total={list?.total ?? 0} offset={filter.offset} onOffset={onOffset} />
       </div>
     </Panel>
   );
 }
 
-interface PairTableProps {
-  pairs: readonly PairLine[];
-  pair: number | null;
-  onPair: (pair: number) => void;
-}
-
-function PairTable({ pairs, pair, onPair }: PairTableProps) {
-  const body = useRef<HTMLTableSectionElement>(null);
-  // One stop for Tab, however many rows: the chosen one, or the first; arrows do the rest.
-  const stop = Math.max(
-    pairs.findIndex((one) => one.pair === pair),
-    0,
-  );
-  const move = (event: KeyboardEvent) => {
-    const next = rowAfter(event, stop, pairs.length);
-    if (next === null) return;
-    event.preventDefault();
-    onPair(pairs[next]?.pair as number);
-    body.current?.rows[next]?.querySelector("button")?.focus();
-  };
-  const head = "px-2 font-normal";
-  return (
-    <div className="min-h-0 flex-1 overflow-auto">
-      <table className="w-full table-fixed border-collapse" onKeyDown={move}>
-        <thead className="sticky top-0 z-10 bg-surface">
-          <tr className="h-6 text-left text-label text-t3 shadow-[inset_0_-1px_0_var(--line)]">
-            <th scope="col" className={`${head} w-14 pl-3`}>
-              Pair
-            </th>
-            <th scope="col" className={`${head} w-11 text-right`} title="Cluster">
-              Cl.
-            </th>
-            <th scope="col" className={`${head} w-12 text-right`} title="Relevance">
-              Rel.
-            </th>
-            <th scope="col" className={`${head} pr-3`}>
-              Question
-            </th>
-          </tr>
-        </thead>
-        <tbody ref={body}>
-          {pairs.map((one, at) => (
-            <tr
-              key={one.pair}
-              onClick={() => onPair(one.pair)}
-              className={rowClass({ selected: one.pair === pair })}
-            >
-              <td className="pr-2 pl-3">
-                <button
-                  type="button"
-                  tabIndex={at === stop ? 0 : -1}
-                  aria-pressed={one.pair === pair}
-                  onClick={() => onPair(one.pair)}
-                  className="h-6 rounded-chip hover:text-accent"
-                >
-                  {formatCount(one.pair)}
-                </button>
-              </td>
-              <td className="px-2 text-right">{one.cluster}</td>
-              <td className="px-2 text-right">{formatFixed(fromWire(one.relevance), 2)}</td>
-              <td className="truncate px-2 pr-3" title={one.question ?? undefined}>
-                {one.question ?? <span className="text-t3">question {formatCount(one.question_id)}</span>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+function tableColumns(pairs: readonly PairLine[]): TableColumn[] {
+  const lineAt = (row: number) => pairs[row] as PairLine;
+  return [
+    {
+      name: "Pair",
+      cells: pairs.map(({ pair }) => pair),
+      numeric: false,
+      rowHeader: true,
+      track: { width: "52px", least: 52 },
+      render: (row) => formatCount(lineAt(row).pair),
+    },
+    {
+      name: "Cl.",
+      headTitle: "Cluster",
+      cells: pairs.map(({ cluster }) => cluster),
+      numeric: true,
+      track: { width: "40px", least: 40 },
+      render: (row) => lineAt(row).cluster,
+    },
+    {
+      name: "Rel.",
+      headTitle: "Relevance",
+      cells: pairs.map(({ relevance }) => fromWire(relevance)),
+      numeric: true,
+      track: { width: "48px", least: 48 },
+      render: (row) => formatFixed(fromWire(lineAt(row).relevance), 2),
+    },
+    {
+      name: "Question",
+      cells: pairs.map(({ question }) => question),
+      numeric: false,
+      track: { width: "minmax(0,1fr)", least: 92 },
+      titleOf: (row) => lineAt(row).question ?? undefined,
+      render: (row) =>
+        lineAt(row).question ?? (
+          <span className="text-t3">question {formatCount(lineAt(row).question_id)}</span>
+        ),
+    },
+  ];
 }
 
 interface PagesProps {

@@ -9,6 +9,7 @@ interface ShareChartProps {
   label: string;
   /** An epoch a row. */
   shares: readonly (readonly number[])[];
+  /** The row that is read; its epoch is one more. */
   epoch: number;
   onEpoch: (epoch: number) => void;
   theme: Theme;
@@ -43,10 +44,10 @@ export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartP
       ref={container}
       role="slider"
       aria-label={label}
-      aria-valuemin={0}
-      aria-valuemax={shares.length - 1}
-      aria-valuenow={epoch}
-      aria-valuetext={`Epoch ${epoch}`}
+      aria-valuemin={1}
+      aria-valuemax={shares.length}
+      aria-valuenow={epoch + 1}
+      aria-valuetext={`Epoch ${epoch + 1}`}
       tabIndex={0}
       data-keys="own"
       data-theme-drawn={theme}
@@ -103,5 +104,8 @@ function drawAxes(
   context.textAlign = "center";
   context.textBaseline = "top";
   const stride = epochs > 50 ? 20 : epochs > 20 ? 10 : 5;
-  for (let at = 0; at < epochs; at += stride) context.fillText(String(at), x(at + 0.5), y(0) + 5);
+  for (let at = 0; at <= epochs; at += stride) {
+    const epoch = Math.max(at, 1);
+    context.fillText(String(epoch), x(epoch - 0.5), y(0) + 5);
+  }
 }

@@ -28,7 +28,7 @@ export function VariantStrip({ variants }: { variants: readonly number[] }) {
           <span
             // biome-ignore lint/suspicious/noArrayIndexKey: an epoch is its place
             key={epoch}
-            title={`epoch ${epoch}: ${VARIANTS[variant] ?? variant}`}
+            title={`epoch ${epoch + 1}: ${VARIANTS[variant] ?? variant}`}
             className={`flex-1 ${GROUNDS[VARIANT_TOKENS[variant] ?? "line3"]}`}
           />
         ))}

@@ -5,7 +5,6 @@ import {
   clusterColours,
   constantFrom,
   largestSimilarity,
-  rowAfter,
   sharesOf,
   sizeOf,
   stackOf,
@@ -26,26 +25,6 @@ const negative = (tier: number, similarity: NegativeOut["similarity"], place: nu
   tier,
   place,
   of_positive: null,
-});
-
-describe("rowAfter", () => {
-  const key = (name: string, ctrlKey = false) => ({ key: name, ctrlKey, metaKey: false, altKey: false });
-
-  it("walks a list that is one stop for Tab, and stays inside", () => {
-    expect(rowAfter(key("ArrowDown"), 3, 100)).toBe(4);
-    expect(rowAfter(key("ArrowUp"), 3, 100)).toBe(2);
-    expect(rowAfter(key("ArrowUp"), 0, 100)).toBe(0);
-    expect(rowAfter(key("ArrowDown"), 99, 100)).toBe(99);
-    expect(rowAfter(key("PageDown"), 95, 100)).toBe(99);
-    expect(rowAfter(key("Home"), 50, 100)).toBe(0);
-    expect(rowAfter(key("End"), 50, 100)).toBe(99);
-  });
-
-  it("leaves other keys, combinations and an empty list alone", () => {
-    expect(rowAfter(key("Tab"), 3, 100)).toBeNull();
-    expect(rowAfter(key("ArrowDown", true), 3, 100)).toBeNull();
-    expect(rowAfter(key("ArrowDown"), 0, 0)).toBeNull();
-  });
 });
 
 describe("clusterColours", () => {

@@ -34,25 +34,6 @@ export function clusterColours(clusters: readonly ClusterOut[]): ReadonlyMap<num
   return new Map(bySize.slice(0, COLOURED).map(({ cluster }, slot) => [cluster, slot]));
 }
 
-/** How many rows a key moves the choice; from `-Infinity` for the first to `Infinity` for the last. */
-const MOVES: Readonly<Record<string, number>> = {
-  ArrowDown: 1,
-  ArrowUp: -1,
-  PageDown: 10,
-  PageUp: -10,
-  Home: Number.NEGATIVE_INFINITY,
-  End: Number.POSITIVE_INFINITY,
-};
-
-type Key = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
-
-/** The row that a key leads to; null for a key that leads nowhere. */
-export function rowAfter(key: Key, row: number, count: number): number | null {
-  const by = MOVES[key.key];
-  if (by === undefined || count === 0 || key.ctrlKey || key.metaKey || key.altKey) return null;
-  return Math.min(Math.max(row + by, 0), count - 1);
-}
-
 export interface Tier {
   tier: number;
   negatives: readonly NegativeOut[];

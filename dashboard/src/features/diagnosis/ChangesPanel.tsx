@@ -1,4 +1,5 @@
 /** What changed before the stop: the cause first, then by step, then what did not change, in grey. */
+import { type ReactNode, useState } from "react";
 import { type DiagnosedChange, type Diagnosis, fromWire } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { formatCount, NONE } from "@/lib/format";
@@ -6,25 +7,34 @@ import { useDiagnosis } from "@/live/diagnosis";
 import { Icon, Panel } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
+import { changeValue } from "./diagnosisText";
 import { Sparkline } from "./Sparkline";
-import { changeValue } from "./words";
 
 interface ChangesPanelProps {
-  /** Shows a step in the chart. */
-  onStep: (step: number) => void;
+  /** Shows a step in the chart; rows lead nowhere where it is left out. */
+  onStep?: (step: number) => void;
   stale: string | null;
 }
 
 export default function ChangesPanel({ onStep, stale }: ChangesPanelProps) {
   const diagnosis = useDiagnosis();
   if (diagnosis === null) return <Panel title="What changed" className="h-full" />;
-  return <ChangesView {...{ diagnosis, onStep, stale }} />;
+  // Another stop starts with nothing chosen.
+  const key = `${diagnosis.timeline} ${diagnosis.step}`;
+  return <ChangesView key={key} {...{ diagnosis, onStep, stale }} />;
 }
 
-export function ChangesView({ diagnosis, onStep, stale }: ChangesPanelProps & { diagnosis: Diagnosis }) {
+function ChangesView({ diagnosis, onStep, stale }: ChangesPanelProps & { diagnosis: Diagnosis }) {
   const { changes, steps } = diagnosis;
-  const [first, last] = [steps[0], steps.at(-1)];
+  const [chosen, setChosen] = useState<number | null>(null);
+  const cause = changes.findIndex(({ is_cause }) => is_cause);
   const count = steps.length;
+  const choose = (row: number) => {
+    setChosen(row);
+    const step = changes[row]?.step ?? null;
+    if (step !== null) onStep?.(step);
+  };
   return (
     <Panel
       title="What changed"
@@ -37,102 +47,81 @@ export function ChangesView({ diagnosis, onStep, stale }: ChangesPanelProps & { 
         changes.length === 0
           ? {
               kind: "unavailable",
-              text: "No step before the stop was noted: the breakpoint was set after them.",
+              text: "No earlier steps were recorded. Set a breakpoint before the run reaches the problem.",
             }
           : undefined
       }
     >
-      <div className="min-h-0 flex-1 overflow-y-auto">
-        <table className="w-full table-fixed" aria-label="What changed">
-          <thead className="sticky top-0 z-10 bg-surface text-left text-t3">
-            <tr className="h-6 [&>th]:font-normal">
-              <th className="pl-3">What</th>
-              <th className="w-[72px] text-right">Before</th>
-              <th className="w-[72px] pr-3 text-right">After</th>
-              <th className="w-[124px] whitespace-nowrap">
-                {formatCount(first)} to {formatCount(last)}
-              </th>
-              <th className="w-[56px] pr-3 text-right">Step</th>
-              <th className="w-[172px]">Reading</th>
-            </tr>
-          </thead>
-          <tbody>
-            {changes.map((change) => (
-              <ChangeRow key={change.key} {...{ change, steps, onStep }} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <DataTable
+        label="What changed"
+        columns={columnsOf(diagnosis)}
+        selected={chosen}
+        onSelect={onStep && choose}
+        current={cause === -1 ? null : cause}
+        lookOf={(row) => ({ bad: row === cause, excluded: changes[row]?.step === null })}
+      />
     </Panel>
   );
 }
 
-interface ChangeRowProps {
-  change: DiagnosedChange;
-  steps: readonly number[];
-  onStep: (step: number) => void;
+const toneOf = ({ is_cause: isCause, step }: DiagnosedChange) =>
+  isCause ? "bad" : step === null ? "quiet" : "plain";
+
+function columnsOf({ changes, steps }: Diagnosis): TableColumn[] {
+  const changeAt = (row: number) => changes[row] as DiagnosedChange;
+  const column = (name: string, width: number, render: (change: DiagnosedChange) => ReactNode) => ({
+    name,
+    cells: changes.map(() => null),
+    numeric: true,
+    track: { width: `${width}px`, least: width },
+    render: (row: number) => render(changeAt(row)),
+  });
+  return [
+    {
+      name: "What",
+      cells: changes.map(({ what }) => what),
+      numeric: false,
+      rowHeader: true,
+      track: { width: "minmax(0,1fr)", least: 92 },
+      titleOf: (row) => changeAt(row).what,
+    },
+    column("Before", 72, (change) => changeValue(change, change.before)),
+    column("After", 72, (change) => <After change={change} />),
+    {
+      ...column(`${formatCount(steps[0])} to ${formatCount(steps.at(-1))}`, 124, (change) => (
+        <Sparkline
+          line={change.line}
+          changedAt={change.step === null ? null : steps.indexOf(change.step)}
+          tone={toneOf(change)}
+        />
+      )),
+      numeric: false,
+    },
+    column("Step", 56, ({ step }) => (step === null ? NONE : formatCount(step))),
+    {
+      ...column("Reading", 172, (change) => <Reading change={change} />),
+      numeric: false,
+      titleOf: (row) => changeAt(row).reading,
+    },
+  ];
 }
 
-function ChangeRow({ change, steps, onStep }: ChangeRowProps) {
-  const { what, before, after, line, step, reading, is_cause: isCause } = change;
-  const isSame = step === null;
-  const at = step === null ? -1 : steps.indexOf(step);
-  const after_ = fromWire(after);
-  const isBroken = after_ !== null && !Number.isFinite(after_);
-  const look = isCause
-    ? "bg-bad-soft text-bad shadow-[inset_2px_0_0_var(--bad-mark)]"
-    : isSame
-      ? "text-t3"
-      : "hover:bg-s2";
-  const show = step === null ? undefined : () => onStep(step);
+function After({ change }: { change: DiagnosedChange }) {
+  const value = fromWire(change.after);
+  const isBroken = value !== null && !Number.isFinite(value);
   return (
-    <tr
-      className={`h-6 ${look} ${show ? "cursor-pointer" : ""}`}
-      aria-current={isCause || undefined}
-      onClick={show}
-    >
-      <th
-        scope="row"
-        className={`truncate pl-3 text-left ${isSame ? "font-normal" : "font-medium"} ${isCause ? "text-text" : ""}`}
-        title={what}
-      >
-        {what}
-      </th>
-      <td className={`text-right ${isSame ? "" : "text-t2"}`}>{changeValue(change, before)}</td>
-      <td
-        className={`pr-3 text-right ${isSame ? "" : "font-medium"} ${isBroken || isCause ? "text-bad" : ""}`}
-      >
-        {changeValue(change, after)}
-      </td>
-      <td>
-        <Sparkline
-          line={line}
-          changedAt={at < 0 ? null : at}
-          tone={isCause ? "bad" : isSame ? "quiet" : "plain"}
-        />
-      </td>
-      <td className="pr-3 text-right">
-        {step === null ? (
-          NONE
-        ) : (
-          <button
-            type="button"
-            className="h-6 min-w-6 hover:underline"
-            aria-label={`Show step ${formatCount(step)} in the chart`}
-            onClick={(event) => {
-              event.stopPropagation();
-              onStep(step);
-            }}
-          >
-            {formatCount(step)}
-          </button>
-        )}
-      </td>
-      <td className="truncate pr-3" title={reading}>
-        {isCause && <Icon name="refused" size={14} className="mr-1.5 inline align-[-2px]" />}
-        {reading}
-      </td>
-    </tr>
+    <span className={isBroken || change.is_cause ? "font-medium text-bad" : "font-medium"}>
+      {changeValue(change, change.after)}
+    </span>
+  );
+}
+
+function Reading({ change: { is_cause: isCause, reading } }: { change: DiagnosedChange }) {
+  return (
+    <span className={isCause ? "text-bad" : ""}>
+      {isCause && <Icon name="refused" size={14} className="mr-1.5 inline align-[-2px]" />}
+      {reading}
+    </span>
   );
 }
 

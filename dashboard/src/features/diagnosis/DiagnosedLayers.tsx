@@ -1,5 +1,4 @@
 /** The layers in the order in which they ran: where the first bad value is, and which layers carry it. */
-import { useEffect, useRef } from "react";
 import { type DiagnosedLayer, type Diagnosis, fromWire, type WireNumber } from "@/api/types";
 import { endLabel } from "@/charts/line/lines";
 import { downloadText } from "@/lib/download";
@@ -7,7 +6,8 @@ import { formatCount, formatValue } from "@/lib/format";
 import { Panel } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { badShare, layerCounts } from "./words";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
+import { badShare, layerCounts } from "./diagnosisText";
 
 interface DiagnosedLayersProps {
   diagnosis: Diagnosis;
@@ -15,16 +15,8 @@ interface DiagnosedLayersProps {
 }
 
 export default function DiagnosedLayers({ diagnosis, stale }: DiagnosedLayersProps) {
-  const { layers, weights_step } = diagnosis;
-  const step = layers.some((layer) => layer.weight_before !== null) ? weights_step : null;
-  const scroller = useRef<HTMLDivElement>(null);
-  // The first bad layer of a deep model comes into sight.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each stop, not while one reads
-  useEffect(() => {
-    const row = scroller.current?.querySelector<HTMLElement>("[aria-current]");
-    if (scroller.current && row)
-      scroller.current.scrollTop = row.offsetTop - scroller.current.clientHeight / 2;
-  }, [diagnosis.step, diagnosis.timeline]);
+  const { layers } = diagnosis;
+  const first = layers.findIndex(({ status }) => status === "first");
   const wasRun = layers.some(({ role, bad }) => role === "module" && bad !== null);
   return (
     <Panel
@@ -40,37 +32,14 @@ export default function DiagnosedLayers({ diagnosis, stale }: DiagnosedLayersPro
       className="h-full"
       bodyClassName="-mt-1"
     >
-      <div ref={scroller} className="relative min-h-0 flex-1 overflow-y-auto">
-        <table className="w-full table-fixed" aria-label="Layers in the order they ran">
-          <thead className="sticky top-0 z-10 bg-surface text-t3">
-            <tr className="h-6 [&>th]:font-normal">
-              <th className="w-[26%] pl-3 text-left">Layer</th>
-              <th className="w-[25%] text-left">Status</th>
-              <th className="text-right whitespace-nowrap">Output, % bad</th>
-              <th className="text-right">Gradient</th>
-              <th className={`text-right ${step === null ? "pr-3" : ""}`}>Weight</th>
-              {step !== null && (
-                <th
-                  className="pr-3 text-right whitespace-nowrap"
-                  title={`Weight at step ${formatCount(step)}, with which the modules were run again`}
-                >
-                  at {formatCount(step)}
-                </th>
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {layers.map((layer, index) => (
-              <LayerRow
-                // biome-ignore lint/suspicious/noArrayIndexKey: a module may be listed once per call
-                key={index}
-                {...{ layer, diagnosis }}
-                hasBefore={step !== null}
-              />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <DataTable
+        key={`${diagnosis.timeline} ${diagnosis.step}`}
+        label="Layers in the order they ran"
+        columns={columnsOf(diagnosis)}
+        // The first bad layer of a deep model comes into sight.
+        current={first === -1 ? null : first}
+        lookOf={(row) => ({ bad: row === first })}
+      />
       {diagnosis.notes.length > 0 && (
         <p className="max-h-16 shrink-0 overflow-y-auto bg-s2 px-3 py-2 text-t2">
           {diagnosis.notes.join(" ")}
@@ -88,34 +57,57 @@ const MARKS = {
   ok: "border-[1.5px] border-line3",
 } as const;
 
-function LayerRow({
-  layer,
-  diagnosis,
-  hasBefore,
-}: {
-  layer: DiagnosedLayer;
-  diagnosis: Diagnosis;
-  hasBefore: boolean;
-}) {
-  const { name, status, gradient, weight } = layer;
-  const isFirst = status === "first";
-  const ground = isFirst ? "bg-bad-soft shadow-[inset_2px_0_0_var(--bad-mark)]" : "hover:bg-s2";
-  const tone = isFirst || status === "source" ? "text-bad" : status === "carries" ? "text-t2" : "text-t3";
-  const word = statusWord(layer, diagnosis);
+function columnsOf(diagnosis: Diagnosis): TableColumn[] {
+  const { layers, weights_step } = diagnosis;
+  const layerAt = (row: number) => layers[row] as DiagnosedLayer;
+  const norms = (name: string, field: "gradient" | "weight" | "weight_before"): TableColumn => ({
+    name,
+    cells: layers.map((layer) => fromWire(layer[field])),
+    numeric: true,
+    track: { width: "minmax(60px,1fr)", least: 60 },
+    render: (row) => <Norm value={layerAt(row)[field]} />,
+  });
+  const columns: TableColumn[] = [
+    {
+      name: "Layer",
+      cells: layers.map(({ name }) => endLabel(name)),
+      numeric: false,
+      rowHeader: true,
+      track: { width: "minmax(0,1.5fr)", least: 92 },
+      titleOf: (row) => layerAt(row).name,
+    },
+    {
+      name: "Status",
+      cells: layers.map((layer) => statusWord(layer, diagnosis)),
+      numeric: false,
+      track: { width: "minmax(136px,1.9fr)", least: 136 },
+      titleOf: (row) => statusWord(layerAt(row), diagnosis),
+      render: (row) => <Status layer={layerAt(row)} diagnosis={diagnosis} />,
+    },
+    {
+      name: "Output, % bad",
+      cells: layers.map(({ bad }) => fromWire(bad)),
+      numeric: true,
+      track: { width: "minmax(84px,1fr)", least: 84 },
+      render: (row) => badShare(layerAt(row)),
+    },
+    norms("Gradient", "gradient"),
+    norms("Weight", "weight"),
+  ];
+  if (layers.every((layer) => layer.weight_before === null)) return columns;
+  const headTitle = `Weight at step ${formatCount(weights_step)}, with which the modules were run again`;
+  return [...columns, { ...norms(`at ${formatCount(weights_step)}`, "weight_before"), headTitle }];
+}
+
+function Status({ layer, diagnosis }: { layer: DiagnosedLayer; diagnosis: Diagnosis }) {
+  const { status } = layer;
+  const isBad = status === "first" || status === "source";
+  const tone = isBad ? "text-bad" : status === "carries" ? "text-t2" : "text-t3";
   return (
-    <tr className={`h-6 ${ground} ${isFirst ? "font-medium" : ""}`} aria-current={isFirst || undefined}>
-      <th scope="row" className="truncate pl-3 text-left font-medium" title={name}>
-        {endLabel(name)}
-      </th>
-      <td className={`truncate ${tone}`} title={word}>
-        <span className={`mr-2 inline-block size-2 shrink-0 rounded-full ${MARKS[status]}`} />
-        {word}
-      </td>
-      <td className="text-right">{badShare(layer)}</td>
-      <Norm value={gradient} />
-      <Norm value={weight} last={!hasBefore} />
-      {hasBefore && <Norm value={layer.weight_before} last />}
-    </tr>
+    <span className={`${tone} ${status === "first" ? "font-medium" : ""}`}>
+      <span className={`mr-2 inline-block size-2 shrink-0 rounded-full ${MARKS[status]}`} />
+      {statusWord(layer, diagnosis)}
+    </span>
   );
 }
 
@@ -130,11 +122,11 @@ function statusWord({ role, status, bad }: DiagnosedLayer, diagnosis: Diagnosis)
     : `Source: position ${formatCount(samples[0])}`;
 }
 
-function Norm({ value, last = false }: { value: WireNumber | null; last?: boolean }) {
+function Norm({ value }: { value: WireNumber | null }) {
   const number = fromWire(value);
   const isBroken = number !== null && !Number.isFinite(number);
   const look = number === null ? "text-t3" : isBroken ? "font-medium text-bad" : "text-t2";
-  return <td className={`text-right ${look} ${last ? "pr-3" : ""}`}>{formatValue(number, 3)}</td>;
+  return <span className={look}>{formatValue(number, 3)}</span>;
 }
 
 function exportsOf({ layers, step }: Diagnosis) {

@@ -1,6 +1,6 @@
 /** The values of the last steps in one line of a table. */
 import type { WireNumber } from "@/api/types";
-import { linePoints } from "./words";
+import { linePoints } from "./diagnosisText";
 
 const WIDTH = 104;
 const HEIGHT = 14;

@@ -180,7 +180,9 @@ function Outcome({ was, now, row, changed }: OutcomeProps) {
   const up = (changes: readonly Change[]) => changes.filter(({ total }) => total > 0).length;
   const [only] = [...changed.entries()];
   const title =
-    changed.size === 1 && only ? `${only[1] === 0 ? "Without" : "With other"} ${only[0]}` : "As set here";
+    changed.size === 1 && only
+      ? `${only[1] === 0 ? "Without" : "With other"} ${only[0]}`
+      : "With these advantages";
   return (
     <div className="w-50 shrink-0">
       <p className="flex items-baseline gap-2">

@@ -7,7 +7,7 @@ import type { ConsolePart, RunRow } from "@/api/types";
 import { formatCount, formatTime } from "@/lib/format";
 import { useUrlChoice } from "@/lib/urlState";
 import { Button, IconButton, Panel, type PanelState, panelState, Segmented } from "@/ui";
-import { type PrintedLine, printedLines } from "./words";
+import { type PrintedLine, printedLines } from "./stopText";
 
 interface KeptConsoleProps {
   runId: string;

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { BreakpointOut, Stop } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
 import { Button, Icon, Panel, rowClass } from "@/ui";
-import { causeText, keptOf, measureText } from "./words";
+import { causeText, keptOf, measureText } from "./stopText";
 
 interface StopsPanelProps {
   breakpoints: readonly BreakpointOut[];
@@ -95,7 +95,7 @@ interface StopLineProps {
 }
 
 function StopLine({ stop, selected, shown, onChoose, onShow }: StopLineProps) {
-  const taken = stop.current ? null : "taken back: on a timeline that was left";
+  const taken = stop.current ? null : "rewound: on a timeline that was left";
   return (
     <li>
       <button

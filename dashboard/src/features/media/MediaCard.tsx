@@ -110,7 +110,7 @@ function Export({ runId, group, item }: ExportProps) {
   return (
     <ExportMenu
       subject={group.key}
-      disabledReason={item === undefined ? "There is nothing at this step" : null}
+      disabledReason={item === undefined ? "Nothing was logged at this step" : null}
       items={[{ label, onSelect: () => item && void action(runId, group, item, name) }]}
     />
   );

@@ -16,7 +16,7 @@ interface MediaPanelProps {
 
 const NOTHING: PanelState = {
   kind: "empty",
-  title: "Nothing was logged but numbers",
+  title: "Only numbers were logged",
   text: (
     <>
       Pictures, texts, lists of numbers and tables appear here with their steps:{" "}

@@ -66,7 +66,7 @@ describe("groups", () => {
     expect(keptText(group({}))).toBe("");
     const thinned = group({ logged: 1007, abandoned: 1 });
     expect(keptText(thinned)).toBe("4 of 1,007 kept");
-    expect(keptTitle(thinned)).toContain("1 item of steps that were left by going back is not shown");
+    expect(keptTitle(thinned)).toContain("1 item belongs to an earlier timeline and is hidden");
   });
 });
 

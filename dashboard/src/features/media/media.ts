@@ -41,7 +41,7 @@ export function keptTitle(group: MediaGroup): string {
     keptText(group) === "" ? "" : "The first, the last and evenly spaced ones between are kept.";
   const left =
     abandoned > 0
-      ? `${plural(abandoned, "item")} of steps that were left by going back ${abandoned === 1 ? "is" : "are"} not shown.`
+      ? `${plural(abandoned, "item")} ${abandoned === 1 ? "belongs" : "belong"} to an earlier timeline and ${abandoned === 1 ? "is" : "are"} hidden.`
       : "";
   return [plural(numbers.length, "item"), thinned, left].filter(Boolean).join(". ").replace("..", ".");
 }

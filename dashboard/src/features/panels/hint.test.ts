@@ -65,6 +65,7 @@ describe("metricsTable", () => {
 
   it("names rows by their label column and clashes with no column of the data", () => {
     const named = metricsTable(entry({ name: ["a", "b"], row: [1, 2] }, { label: "name" }));
+    expect(named.columns[0]).toMatchObject({ name: "name", title: "Name" });
     expect(named.columns.map(({ name }) => name)).toEqual(["name", "row"]);
     const numbered = metricsTable(entry({ row: [1, 2], status: [3, 4], rate: [1, 0] }, { status }));
     expect(numbered.columns.map(({ name }) => name)).toEqual(["#", "state", "row", "status", "rate"]);

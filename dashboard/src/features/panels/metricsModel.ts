@@ -26,12 +26,14 @@ export function metricsTable(entry: Hinted): MetricsTable {
   const rows = own[0]?.cells.length ?? 0;
   const named = own.find(({ name }) => name === panel.label);
   const rowName = named?.name ?? freeName(["row", "#", "row number"], taken);
-  const first: TableColumn = named ?? {
-    name: rowName,
-    title: panel.source === null ? "Row" : "Feature",
-    cells: Uint32Array.from({ length: rows }, (_, index) => index),
-    numeric: true,
-  };
+  const first: TableColumn = named
+    ? { ...named, title: capitalised(named.title ?? named.name) }
+    : {
+        name: rowName,
+        title: panel.source === null ? "Row" : "Feature",
+        cells: Uint32Array.from({ length: rows }, (_, index) => index),
+        numeric: true,
+      };
   const rest = own.filter((column) => column !== named);
   const rule = panel.status;
   const judged = rule === null ? undefined : own.find(({ name }) => name === rule.field);

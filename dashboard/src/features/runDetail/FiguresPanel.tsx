@@ -200,7 +200,7 @@ function useFailures(runId: string, live: boolean): FigureFailures {
 const EMPTY_LIVE: PanelState = {
   kind: "empty",
   title: "No figures yet",
-  text: "They appear when an epoch ends, for a loop that draws figures or saves its own in figures/ of the run directory.",
+  text: "A loop that draws figures, or saves its own to figures/ in the run directory, adds them at the end of an epoch.",
 };
 const emptyEnded = (runId: string): PanelState => ({
   kind: "empty",

@@ -1,4 +1,4 @@
-/** The files of a run: what they are, how large, and whether they go with it. */
+/** The files of a run: what they are, how large, and whether they go with it; and the profile among them. */
 import { useMemo, useState } from "react";
 import { ApiError } from "@/api/client";
 import { readRunFile, useRunFiles } from "@/api/runs";
@@ -8,6 +8,7 @@ import { formatAge, formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
 import { IconButton, Panel, type PanelState, panelState } from "@/ui";
 import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
+import { ProfilePanel } from "./ProfilePanel";
 
 interface FilesPanelProps {
   runId: string;
@@ -25,7 +26,16 @@ const KINDS: readonly FileKind[] = [
   "other",
 ];
 
-export default function FilesPanel({ runId, live, now }: FilesPanelProps) {
+export default function FilesView({ runId, live, now }: FilesPanelProps) {
+  return (
+    <div className="flex h-full min-h-0 flex-col gap-2">
+      <FilesPanel {...{ runId, live, now }} />
+      <ProfilePanel {...{ runId, live }} />
+    </div>
+  );
+}
+
+function FilesPanel({ runId, live, now }: FilesPanelProps) {
   const { data, error } = useRunFiles(runId, live);
   const [sort, setSort] = useState<Sort>({ column: "kind", direction: "ascending" });
   const files = useMemo(() => byPath(data?.files ?? []), [data]);
@@ -35,7 +45,7 @@ export default function FilesPanel({ runId, live, now }: FilesPanelProps) {
     <Panel
       title="Files"
       fact={data ? `${plural(data.files.length, "file")}, ${formatBytes(data.bytes)}${foreign}` : undefined}
-      className="h-full"
+      className="min-h-0 flex-1"
       state={stateOf(data !== undefined, files.length, error?.message ?? null)}
     >
       <DataTable

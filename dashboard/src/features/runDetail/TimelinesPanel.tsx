@@ -1,4 +1,4 @@
-/** The timelines of a run: each begins where the run was taken back, and is what counts from there on. */
+/** The timelines of a run: each begins where the run was rewound, and is what counts from there on. */
 import type { ReactNode } from "react";
 import { useLineage } from "@/api/runs";
 import type { LineageOut, TimelineOut } from "@/api/types";
@@ -71,7 +71,7 @@ interface LanesProps {
   total: number | null;
 }
 
-/** x is the step; each timeline has a lane, and leaves the one before at the step it was taken back to. */
+/** x is the step; each timeline has a lane, and leaves the one before at the step it was rewound to. */
 function Lanes({ timelines, step, total }: LanesProps) {
   const [container, { width }] = useSize<HTMLDivElement>();
   useTheme();

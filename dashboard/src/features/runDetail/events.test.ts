@@ -70,10 +70,10 @@ describe("eventLine", () => {
       text: "2 steps · 26 ms",
       tone: "intervention",
     });
-    const refused = { ...command, status: "failed", reason: "There are only 11 steps to take back." };
+    const refused = { ...command, status: "failed", reason: "There are only 11 steps to go back." };
     expect(said({ ...refused, command: "back", payload: { n: 500 } })).toEqual({
       title: "Back",
-      text: "500 steps · failed: There are only 11 steps to take back.",
+      text: "500 steps · failed: There are only 11 steps to go back.",
       tone: "bad",
     });
     expect(said({ ...command, command: "set_hparams", payload: { lr: 0.01, momentum: 3 } }).text).toBe(

@@ -1,7 +1,7 @@
 /** Records of the facts in words. */
 import type { EventRecord } from "@/api/runs";
 import { formatBytes, formatCount, formatDuration, formatValue } from "@/lib/format";
-import { callerText, interventionSaid, join, measured, number, text, valueText, words } from "./eventWords";
+import { callerText, interventionSaid, join, measured, number, text, valueText, words } from "./eventText";
 
 export interface EventLine {
   seq: number;

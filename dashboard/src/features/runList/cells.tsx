@@ -29,13 +29,13 @@ export function Progress({ run }: { run: RunRow }) {
   const steps = `${formatCount(run.step)} of ${formatCount(run.total_steps)} steps`;
   return (
     <span className="flex items-center gap-1.5" title={steps}>
-      <span className="h-1 w-13 shrink-0 rounded-full bg-s3">
+      <span className="h-1 w-10 shrink-0 rounded-full bg-s3">
         <span
           className={`block h-full rounded-full ${BARS[STATE_LOOKS[run.state].tone]}`}
           style={{ width: `${share * 100}%` }}
         />
       </span>
-      <span>{Math.floor(share * 100)}</span>
+      <span>{Math.floor(share * 100)} %</span>
     </span>
   );
 }

@@ -8,7 +8,8 @@ const OWN: Record<string, (run: RunRow) => Cell> = {
   state: (run) => run.state,
   progress: (run) => progressOf(run) ?? run.step,
   step: (run) => run.step,
-  epoch: (run) => run.epoch,
+  // Counted from 1, as everywhere that people read; the record counts from 0.
+  epoch: (run) => (run.epoch === null ? null : run.epoch + 1),
   seed: (run) => run.seed,
   tags: (run) => (run.tags.length > 0 ? run.tags.join(", ") : null),
   note: (run) => run.note || null,

@@ -14,7 +14,7 @@ import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
 import { axisPoint, narrowestOf, X_TEXTS } from "./axisText";
-import { chartLines, outsideText, valueAt } from "./chartLines";
+import { abandonedOf, chartLines, leftText, outsideText, valueAt } from "./chartLines";
 import { type ChartSpec, namesIn } from "./chartPairs";
 import { timeUnit } from "./curveValues";
 import type { ChartPoints } from "./useChartData";
@@ -47,6 +47,9 @@ export const ChartCard = memo(function ChartCard(props: ChartCardProps) {
     () => chartLines(spec, points, weight, robust),
     [spec, points, version, weight, robust, theme],
   );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the version says when the run went back
+  const left = useMemo(() => abandonedOf(spec, points), [spec, points, version, theme]);
+  const drawn = useMemo(() => (left.length > 0 ? [...lines, ...left] : lines), [lines, left]);
   const limits = useMemo(() => (robust ? robustLimits(lines, false) : null), [lines, robust]);
   const outside = useMemo(() => countOutside(lines, limits, range), [lines, limits, range]);
   const exact = namesIn(spec).every((name) => points(name)?.exact !== false);
@@ -92,8 +95,8 @@ export const ChartCard = memo(function ChartCard(props: ChartCardProps) {
           <p className="px-1 py-2 text-t3">No points over this axis yet.</p>
         ) : (
           <LineChart
-            label={chartLabel(spec, axis, lines, note)}
-            lines={lines}
+            label={chartLabel(spec, axis, lines, note) + leftText(left)}
+            lines={drawn}
             range={range}
             bounds={bounds}
             onRange={onRange}

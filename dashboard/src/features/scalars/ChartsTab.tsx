@@ -170,10 +170,10 @@ function Grid(props: GridProps) {
   });
   useAction({
     id: "charts-reset",
-    title: "Show everything in all charts",
+    title: "Reset zoom of all charts",
     group: "Panels",
     words: "zoom reset",
-    disabledReason: zoom === null ? "The charts show everything" : null,
+    disabledReason: zoom === null ? "The charts show all steps" : null,
     run: () => onZoom(null),
   });
   return (
@@ -219,7 +219,9 @@ function Grid(props: GridProps) {
 function versionOf(spec: ChartSpec, data: ChartData): string {
   const ends = namesIn(spec).map((name) => {
     const points = data.points(name);
-    return points === null ? "" : `${points.x.length} ${points.x[0]} ${points.x.at(-1)} ${points.y.at(-1)}`;
+    if (points === null) return "";
+    const { x, y, abandoned = [] } = points;
+    return `${x.length} ${x[0]} ${x.at(-1)} ${y.at(-1)} ${abandoned.length} ${abandoned.at(-1)?.step.length}`;
   });
   return ends.join(" ");
 }
@@ -228,9 +230,12 @@ function versionOf(spec: ChartSpec, data: ChartData): string {
 function extentOfAll(charts: readonly ChartSpec[], data: ChartData): Range | null {
   let extent: Range | null = null;
   for (const name of charts.flatMap(namesIn)) {
-    const x = data.points(name)?.x;
-    if (x === undefined || x.length === 0) continue;
-    extent = joined(extent, [x[0] as number, x[x.length - 1] as number]);
+    const points = data.points(name);
+    if (points === null || points.x.length === 0) continue;
+    const ends = [points.x, ...(points.abandoned ?? []).map(({ step }) => step)].map(
+      (x) => x.at(-1) as number,
+    );
+    extent = joined(extent, [points.x[0] as number, Math.max(...ends)]);
   }
   return extent;
 }

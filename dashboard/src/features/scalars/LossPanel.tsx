@@ -1,16 +1,24 @@
 /** Reads the series and the breakpoints; keeps what is a view in the address. */
+
+import { useQuery } from "@tanstack/react-query";
 import { useMemo, useRef } from "react";
+import { useRunDetail } from "@/api/runs";
+import { fetchCurves } from "@/api/scalars";
+import { fittingWeight } from "@/charts/line/smooth";
 import { DEFAULT_TREND, type Points, Trend } from "@/charts/line/trend";
 import { useAction } from "@/lib/actions";
-import { lossMetric } from "@/lib/metricNames";
+import { lossMetric, metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { hasEnded } from "@/live/commandAvailability";
-import { useBreakpoints, useCommands, useRunState, useSeries } from "@/live/hooks";
+import { useDiagnosis } from "@/live/diagnosis";
+import { useBreakpoints, useCommands, useRunId, useRunState, useSeries } from "@/live/hooks";
+import type { AbandonedPart } from "@/live/series";
 import type { PanelState } from "@/ui";
-import { type Band, bandOf, marksOf } from "./breakpointHits";
+import { type Band, bandOf, marksOf, rateMarks } from "./breakpointHits";
+import { pairNames } from "./chartPairs";
 import { RECENT, readView, viewText } from "./chartRange";
-import { LossView } from "./LossView";
+import { LossView, type Validation } from "./LossView";
 import { useSmoothing } from "./SmoothingSlider";
 import { useScalarNames } from "./useScalarNames";
 
@@ -21,6 +29,7 @@ interface LossPanelProps {
   stale: string | null;
 }
 
+const NONE: readonly AbandonedPart[] = [];
 const NOTHING: Points = { step: new Float64Array(0), value: new Float64Array(0) };
 
 export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanelProps) {
@@ -39,14 +48,19 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
   const hitId = useRunState((state) => (state.parked ? state.breakpoint?.breakpoint : undefined));
   const hitStep = useRunState((state) => state.breakpoint?.step);
   const theme = useTheme();
+  const changes = useDiagnosis()?.changes;
   const band = useMemo(() => bandOf(breakpoints), [breakpoints]);
   const marks = useMemo(() => {
     const now = hitId === undefined || hitStep === undefined ? null : { id: hitId, step: hitStep };
-    return marksOf(breakpoints, pauses, now);
-  }, [breakpoints, pauses, hitId, hitStep]);
+    return [...marksOf(breakpoints, pauses, now), ...rateMarks(changes ?? [])];
+  }, [breakpoints, pauses, hitId, hitStep, changes]);
   const points = series?.view() ?? NOTHING;
-  const trend = useTrend(name, band, smoothing, points);
+  // A weight for long runs would average a short one over all of its values.
+  const weight = fittingWeight(smoothing, points.step.length);
+  const trend = useTrend(name, band, weight, points);
   const ended = useRunState(hasEnded) ?? false;
+  const [rangeKind, setRangeKind] = useUrlChoice("range", ["robust", "full"]);
+  const validation = useValidation(ended ? name : null, logged);
   const view = useMemo(() => readView(zoom === "" ? null : zoom, ended), [zoom, ended]);
   useAction({
     id: "loss-scale",
@@ -86,12 +100,34 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
         onSmoothing={setSmoothing}
         onName={setName}
         exact={series?.exact ?? true}
+        abandoned={series?.abandoned ?? NONE}
+        validation={validation}
+        robust={rangeKind === "robust"}
+        onRobust={(on) => setRangeKind(on ? "robust" : "full")}
         onView={(next) => setZoom(viewText(next, ended) ?? "")}
         logScale={scale === "log"}
         onLogScale={(on) => setScale(on ? "log" : "linear")}
         state={stateOf(points.step.length, loading, error)}
       />
     </>
+  );
+}
+
+/** The validation of the same metric of an ended run; also where it was measured at the ends of epochs only. */
+function useValidation(name: string | null, logged: readonly string[]): Validation | null {
+  const runId = useRunId() ?? "";
+  const { data: run } = useRunDetail(runId);
+  const names = run === undefined ? logged : [...new Set([...logged, ...metricsOf(run)])];
+  const paired = name === null ? null : pairNames(names).find(({ train }) => train === name)?.validation;
+  const { data } = useQuery({
+    queryKey: ["validation", runId, paired],
+    queryFn: ({ signal }) => fetchCurves([runId], paired ?? "", "step", signal),
+    enabled: paired != null,
+  });
+  const curve = data?.get(runId);
+  return useMemo(
+    () => (paired == null || curve === undefined ? null : { name: paired, x: curve.x, y: curve.low }),
+    [paired, curve],
   );
 }
 

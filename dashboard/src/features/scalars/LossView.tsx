@@ -3,17 +3,21 @@ import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import type { Theme } from "@/charts/colors/viridis";
 import { LineChart } from "@/charts/line";
+import { lowerBound } from "@/charts/line/decimate";
 import type { LinePlot } from "@/charts/line/LinePlot";
-import { type Line, type Mark, type Pointed, snapToPoint } from "@/charts/line/lines";
+import { type Line, type Mark, measured, type Pointed, type Range, snapToPoint } from "@/charts/line/lines";
+import { countOutside, robustLimits } from "@/charts/line/robust";
 import type { Points, Trend } from "@/charts/line/trend";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
+import type { AbandonedPart } from "@/live/series";
 import { Icon, IconButton, Menu, type MenuItem, Panel, type PanelState, Popover, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import type { Sort } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import type { Band } from "./breakpointHits";
+import { abandonedLines, leftText, outsideText } from "./chartLines";
 import { RECENT, rangeView, type View, viewRange } from "./chartRange";
 import { SmoothingSlider } from "./SmoothingSlider";
 
@@ -24,6 +28,13 @@ export interface LossViewProps {
   onName: (name: string) => void;
   points: Points;
   trend: Trend;
+  /** What the run did before it went back. */
+  abandoned: readonly AbandonedPart[];
+  /** The validation of the same metric, of a run that has ended. */
+  validation: Validation | null;
+  /** Whether a few unusual values are left out of the range. */
+  robust: boolean;
+  onRobust: (on: boolean) => void;
   /** Whether old points were thinned to minima and maxima. */
   exact: boolean;
   version: number;
@@ -47,6 +58,12 @@ export interface LossViewProps {
   theme: Theme;
 }
 
+export interface Validation {
+  name: string;
+  x: Float64Array;
+  y: Float64Array;
+}
+
 const SCALES = [
   { value: "linear", label: "Linear" },
   { value: "log", label: "Log" },
@@ -59,16 +76,24 @@ export function LossView(props: LossViewProps) {
   const plotRef = useRef<LinePlot | null>(null);
   const last = points.step.length - 1;
   const [first, end] = [points.step[0] ?? 0, points.step[last] ?? 0];
-  const range = viewRange(view, first, end);
-  const lastLabel = last < 0 ? "" : `${formatValue(points.value[last])} at step ${formatCount(end)}`;
-  const lines = useLossLine(props, lastLabel);
-  const at = cursor !== null && cursor.index <= last ? cursor : null;
+  const left = Math.max(end, ...props.abandoned.map(({ step }) => step.at(-1) ?? 0));
+  const range = viewRange(view, first, end, left);
+  const [lastLabel, warning] = endTexts(points);
+  const main = useLossLine(props, lastLabel, warning);
+  const validation = useValidationLine(props);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes the colour
+  const pale = useMemo(() => abandonedLines(name, props.abandoned, 0), [name, props.abandoned, theme]);
+  const lines = useMemo(() => [main, ...validation, ...pale], [main, validation, pale]);
+  const { limits, outside } = robustRange([main, ...validation], range, props);
+  const at = cursor !== null && cursor.id === name && cursor.index <= last ? cursor : null;
   const { at: wanted } = props;
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another step moves the cursor, a new point does not
   useEffect(() => {
-    if (wanted !== null && last >= 0) setCursor(snapToPoint([...lines], wanted));
+    if (wanted !== null && last >= 0) setCursor(snapToPoint([main], wanted));
   }, [wanted, last < 0]);
-  const moveTo = (next: Pointed | null) => {
+  const moveTo = (pointed: Pointed | null) => {
+    // Also over the validation the steps of the metric itself are read out.
+    const next = pointed === null || pointed.id === name ? pointed : snapToPoint([main], pointed.x);
     setCursor(next);
     props.onFocusPoint(next === null ? null : { name, value: next.y });
   };
@@ -96,6 +121,15 @@ export function LossView(props: LossViewProps) {
         className="-mx-1 flex size-6 shrink-0 items-center justify-center text-t2 hover:text-text"
       >
         <SmoothingSlider weight={props.smoothing} onWeight={props.onSmoothing} className="w-40" />
+        <div className="mt-2 flex items-center gap-2">
+          Range
+          <Segmented
+            label="Range of the values"
+            value={props.robust ? "robust" : "full"}
+            choices={RANGES}
+            onChange={(range) => props.onRobust(range === "robust")}
+          />
+        </div>
       </Popover>
       <ExportMenu subject={name} items={exportsOf(props, plotRef, asTable, setAsTable)} />
       <IconButton
@@ -109,7 +143,7 @@ export function LossView(props: LossViewProps) {
   return (
     <Panel
       title={title(name)}
-      fact={<Fact {...props} cursor={at?.index ?? null} />}
+      fact={<Fact {...props} cursor={at?.index ?? null} outside={outside} />}
       stale={stale}
       tools={tools}
       state={state}
@@ -120,11 +154,12 @@ export function LossView(props: LossViewProps) {
         <PointTable {...props} />
       ) : (
         <LineChart
-          label={`${name} over steps: ${last < 0 ? "no points yet" : `${formatCount(last + 1)} points, ${lastLabel}`}.`}
+          label={chartLabel(props, lines)}
           lines={lines}
           version={version}
           range={range}
-          bounds={viewRange({ kind: "all" }, first, end)}
+          limits={limits}
+          bounds={viewRange({ kind: "all" }, first, end, left)}
           onRange={(next) => onView(rangeView(next))}
           onReset={() => onView({ kind: "recent" })}
           logY={logScale}
@@ -141,28 +176,89 @@ export function LossView(props: LossViewProps) {
   );
 }
 
+const RANGES = [
+  { value: "robust", label: "Robust" },
+  { value: "full", label: "Full" },
+] as const;
+
+/** The last value and its step; of a loss that is not finite the last finite one, and when that ended. */
+function endTexts({ step, value }: Points): [text: string, warning: string] {
+  const last = step.length - 1;
+  let finite = last;
+  while (finite >= 0 && !Number.isFinite(value[finite])) finite -= 1;
+  if (last < 0) return ["", ""];
+  const text = (index: number) => `${formatValue(value[index])} at step ${formatCount(step[index])}`;
+  if (finite === last) return [text(last), ""];
+  return [finite < 0 ? "" : `last finite ${text(finite)}`, text(finite + 1)];
+}
+
+function chartLabel({ name, points, validation }: LossViewProps, lines: readonly Line[]): string {
+  const count = points.step.length;
+  const end = endTexts(points).filter((text) => text !== "");
+  const values = count === 0 ? "no points yet" : [`${formatCount(count)} points`, ...end].join(", ");
+  const best = lines.find(({ ring }) => ring)?.ring?.text;
+  const beside = validation === null ? "" : ` ${validation.name}${best ? `: ${best}` : ""}.`;
+  return `${name} over steps: ${values}.${beside}${leftText(lines.filter(({ abandoned }) => abandoned))}`;
+}
+
 /** The smoothed line with what was measured behind it and the band of the breakpoint. */
-function useLossLine({ name, points, trend, band, version, theme }: LossViewProps, endText: string): Line[] {
+function useLossLine(
+  { name, points, trend, band, version, theme }: LossViewProps,
+  endText: string,
+  endWarning: string,
+): Line {
   const { sigma } = band;
   // biome-ignore lint/correctness/useExhaustiveDependencies: columns grow in place; the theme changes the colour
-  return useMemo((): Line[] => {
+  return useMemo((): Line => {
     const { mean, deviation } = trend;
-    return [
-      {
-        id: name,
-        label: name,
-        x: points.step,
-        y: trend.smoothed,
-        raw: points.value,
-        band: (index) => {
-          const half = sigma * (deviation[index] as number);
-          return [(mean[index] as number) - half, (mean[index] as number) + half];
-        },
-        colour: seriesColour(0),
-        endText,
+    return {
+      id: name,
+      label: name,
+      x: points.step,
+      y: trend.smoothed,
+      raw: points.value,
+      band: (index) => {
+        const half = sigma * (deviation[index] as number);
+        return [(mean[index] as number) - half, (mean[index] as number) + half];
       },
-    ];
-  }, [name, points.step.length, endText, trend, sigma, version, theme]);
+      colour: seriesColour(0),
+      endText,
+      endWarning,
+    };
+  }, [name, points.step.length, endText, endWarning, trend, sigma, version, theme]);
+}
+
+/** Means over more than half of the values would hide what a log of few values says. */
+const DOTTED_BELOW = 200;
+
+/** The validation with a ring on its lowest value. */
+function useValidationLine({ validation, theme }: LossViewProps): Line[] {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes the colour
+  return useMemo((): Line[] => {
+    if (validation === null) return [];
+    const { name, x, y } = validation;
+    const best = y.reduce((low, value, at) => (value < (y[low] ?? Number.POSITIVE_INFINITY) ? at : low), -1);
+    const text = `best ${formatValue(y[best])} at step ${formatCount(x[best])}`;
+    const line = { id: name, label: name, x, y, colour: seriesColour(1), dots: x.length < DOTTED_BELOW };
+    return [{ ...line, unnamed: true, ring: best < 0 ? undefined : { index: best, text } }];
+  }, [validation, theme]);
+}
+
+/** The usual values of the steps that are shown, and how many lie beyond. */
+function robustRange(lines: readonly Line[], range: Range, { robust, logScale, exact }: LossViewProps) {
+  if (!robust) return { limits: null, outside: "" };
+  const limits = robustLimits(
+    lines.map((line) => shownPart(line, range)),
+    logScale,
+  );
+  return { limits, outside: outsideText(countOutside(lines, limits, range), exact) };
+}
+
+function shownPart(line: Line, [from, to]: Range): Line {
+  const start = lowerBound(line.x, line.x.length, from);
+  const stop = lowerBound(line.x, line.x.length, to + 1);
+  const part = (values: ArrayLike<number>) => (values as Float64Array).subarray(start, stop);
+  return { ...line, x: part(line.x), y: part(measured(line)), raw: undefined };
 }
 
 function title(name: string): string {
@@ -170,8 +266,8 @@ function title(name: string): string {
 }
 
 /** Beside the title: other metrics to choose, then the legend, or the point under the cursor. */
-function Fact(props: LossViewProps & { cursor: number | null }) {
-  const { name, names, onName, points, trend, band, cursor, exact } = props;
+function Fact(props: LossViewProps & { cursor: number | null; outside: string }) {
+  const { name, names, onName, points, trend, band, cursor, exact, validation, outside } = props;
   const at = cursor !== null && cursor < points.step.length ? cursor : null;
   return (
     <span className="flex items-center gap-1.5">
@@ -184,7 +280,7 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
         />
       )}
       {at === null ? (
-        <Legend sigma={band.sigma} exact={exact} />
+        <Legend sigma={band.sigma} exact={exact} withValidation={validation !== null} outside={outside} />
       ) : (
         <span aria-live="polite" className="text-text">
           {formatValue(points.value[at])} at step {formatCount(points.step[at])}
@@ -199,14 +295,24 @@ function Fact(props: LossViewProps & { cursor: number | null }) {
   );
 }
 
-function Legend({ sigma, exact }: { sigma: number; exact: boolean }) {
+interface LegendProps {
+  sigma: number;
+  exact: boolean;
+  withValidation: boolean;
+  /** How many values lie beyond the range. */
+  outside: string;
+}
+
+function Legend({ sigma, exact, withValidation, outside }: LegendProps) {
   return (
     <>
-      <Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>
+      <Key mark={<span className="h-0.5 w-3 bg-series-1" />}>{withValidation ? "train" : "smoothed"}</Key>
+      {withValidation && <Key mark={<span className="h-0.5 w-3 bg-series-2" />}>validation</Key>}
       <Key mark={<span className="h-0.5 w-3 bg-series-1/35" />}>
         {exact ? "each step" : "lowest and highest"}
       </Key>
-      <Key mark={<span className="h-2 w-3 bg-series-1/15" />}>±{sigma}σ</Key>
+      {!withValidation && <Key mark={<span className="h-2 w-3 bg-series-1/15" />}>±{sigma}σ</Key>}
+      {outside !== "" && <span className="hidden text-bad @[680px]:inline">{outside}</span>}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { BreakpointOut, CommandOut } from "@/api/types";
-import { bandOf, marksOf } from "./breakpointHits";
+import type { BreakpointOut, CommandOut, DiagnosedChange } from "@/api/types";
+import { bandOf, marksOf, rateMarks } from "./breakpointHits";
 
 function breakpoint(
   id: number,
@@ -56,5 +56,24 @@ describe("marksOf", () => {
       [5, "1"],
       [9, "2"],
     ]);
+  });
+});
+
+describe("rateMarks", () => {
+  const change = (key: string, step: number | null, reading = "× 80"): DiagnosedChange => ({
+    key,
+    what: key,
+    before: null,
+    after: null,
+    line: [],
+    step,
+    reading,
+    is_cause: false,
+  });
+
+  it("is the first learning rate that jumped, and no other change", () => {
+    const changes = [change("grad_norm", 3), change("lr.D", 9, "× 2"), change("lr.G", 7), change("lr", null)];
+    expect(rateMarks(changes)).toEqual([{ x: 7, text: "lr of G × 80 at 7", now: false, plain: true }]);
+    expect(rateMarks([change("lr", null)])).toEqual([]);
   });
 });

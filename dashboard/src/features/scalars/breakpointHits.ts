@@ -1,7 +1,8 @@
 /** What the breakpoints add to the chart: a diamond for each hit, and the band of the one that watches the loss. */
-import type { BreakpointOut, CommandOut } from "@/api/types";
+import type { BreakpointOut, CommandOut, DiagnosedChange } from "@/api/types";
 import type { Mark } from "@/charts/line/lines";
 import { FEWEST } from "@/charts/line/trend";
+import { formatCount } from "@/lib/format";
 
 export interface Band {
   /** Half width in standard deviations. */
@@ -50,6 +51,15 @@ export function marksOf(
     ({ id, step }): Mark => ({ x: step, text: String(id), now: now?.id === id && now.step === step }),
   );
   return marks.sort((a, b) => a.x - b.x || Number(a.now) - Number(b.now));
+}
+
+/** Where the first learning rate jumped before a stop: "lr × 80 at 300". */
+export function rateMarks(changes: readonly DiagnosedChange[]): Mark[] {
+  const rates = changes.filter(({ key, step }) => step !== null && (key === "lr" || key.startsWith("lr.")));
+  const first = rates.sort((a, b) => (a.step as number) - (b.step as number))[0];
+  if (first === undefined || first.step === null) return [];
+  const text = `${first.key.replace(/^lr\./, "lr of ")} ${first.reading} at ${formatCount(first.step)}`;
+  return [{ x: first.step, text, now: false, plain: true }];
 }
 
 function logged(commands: readonly CommandOut[]): Hit[] {

@@ -1,9 +1,11 @@
 /** From the points of a chart's scalars to what is drawn: smoothed lines, usual range, values at the cursor. */
+import { faded } from "@/charts/colors/faded";
 import { seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
 import { type Line, measured, pointAt, type Range } from "@/charts/line/lines";
 import { fenceOf, isWithin, type OutOfRange } from "@/charts/line/robust";
 import { fittingWeight, smooth } from "@/charts/line/smooth";
-import { formatCount, formatValue } from "@/lib/format";
+import { formatCount, formatValue, plural } from "@/lib/format";
+import type { AbandonedPart } from "@/live/series";
 import type { ChartSpec } from "./chartPairs";
 import type { ChartPoints } from "./useChartData";
 
@@ -43,6 +45,37 @@ export function chartLines(
       },
     ];
   });
+}
+
+/** Parts of a series that the run left when it went back: pale, in the colour of the series. */
+export function abandonedLines(id: string, parts: readonly AbandonedPart[], slot: number): Line[] {
+  return parts.map(
+    ({ step, value }, index): Line => ({
+      id: `${id}, left ${index}`,
+      label: id,
+      x: step,
+      y: value,
+      colour: faded(seriesColour(slot), 35),
+      abandoned: true,
+      unnamed: true,
+    }),
+  );
+}
+
+/** For those who cannot see the pale lines: " Pale: 6 points of earlier timelines." */
+export function leftText(left: readonly Line[]): string {
+  const count = left.reduce((sum, { x }) => sum + x.length, 0);
+  return count === 0 ? "" : ` Pale: ${plural(count, "point")} of earlier timelines.`;
+}
+
+/** The same of both scalars of a chart. */
+export function abandonedOf(
+  { train, validation }: ChartSpec,
+  points: (name: string) => ChartPoints | null,
+): Line[] {
+  const of = (name: string | null, slot: number) =>
+    name === null ? [] : abandonedLines(name, points(name)?.abandoned ?? [], slot);
+  return [...of(train, TRAIN_SLOT), ...of(validation, VALIDATION_SLOT)];
 }
 
 /** What a line had measured at x, or at its last point. */

@@ -8,6 +8,12 @@ describe("view", () => {
     expect(viewRange({ kind: "recent" }, 0, 3)[1]).toBeCloseTo(20.8, 9);
   });
 
+  it("reaches to what the run left when it went back, and no further than half as much again", () => {
+    expect(viewRange({ kind: "all" }, 0, 100, 150)).toEqual([0, 156]);
+    expect(viewRange({ kind: "recent" }, 0, 1000, 1100)).toEqual([400, 1128]);
+    expect(viewRange({ kind: "recent" }, 0, 1000, 9000)).toEqual([400, 1336]);
+  });
+
   it("keeps a zoomed range while the run goes on", () => {
     const view = rangeView([100, 200]);
     expect(viewRange(view, 0, 1000)).toEqual(viewRange(view, 0, 5000));

@@ -8,11 +8,14 @@ const FUTURE = 0.04;
 
 export type View = { kind: "all" } | { kind: "recent" } | { kind: "range"; from: number; to: number };
 
-/** The range of steps drawn; `first` and `last` are those of the series. */
-export function viewRange(view: View, first: number, last: number): Range {
+/** The range of steps drawn; `first` and `last` are those of the series, `left` the last step before the run went back. */
+export function viewRange(view: View, first: number, last: number, left = last): Range {
   if (view.kind === "range") return [view.from, view.to];
-  const start = view.kind === "recent" ? Math.max(first, last - RECENT) : first;
-  const span = Math.max(last - start, NARROWEST);
+  const isRecent = view.kind === "recent";
+  const start = isRecent ? Math.max(first, last - RECENT) : first;
+  // Of what was left behind at most half as much again: the present stays in sight.
+  const end = Math.max(last, isRecent ? Math.min(left, last + RECENT / 2) : left);
+  const span = Math.max(end - start, NARROWEST);
   return [start, start + span * (1 + FUTURE)];
 }
 

@@ -4,6 +4,7 @@ import { type CurveAxis, fetchCurves } from "@/api/scalars";
 import { fillManySeries } from "@/live/fillSeries";
 import { useRunId, useRunState } from "@/live/hooks";
 import { useLatestRequest } from "@/live/latestRequest";
+import type { AbandonedPart } from "@/live/series";
 import { series, useRun } from "@/live/store";
 
 export interface ChartPoints {
@@ -11,6 +12,8 @@ export interface ChartPoints {
   y: Float64Array;
   /** Whether these are all values, and not the lowest and highest of each bucket. */
   exact: boolean;
+  /** What the run did before it went back; over steps only. */
+  abandoned?: readonly AbandonedPart[];
 }
 
 export interface ChartData {
@@ -38,7 +41,7 @@ function seriesPoints(name: string): ChartPoints | null {
   const one = series.get(name);
   if (one === undefined || one.length === 0) return null;
   const { step, value } = one.view();
-  return { x: step, y: value, exact: one.exact };
+  return { x: step, y: value, exact: one.exact, abandoned: one.abandoned };
 }
 
 /** Fills the series that were not filled since the stream began; says why the last one failed. */

@@ -32,7 +32,7 @@ export default function CellCard({ sweep, cell, onOpen, onRun, onStop, noControl
       />
     );
   const verb = { missing: "Run cell", failed: "Run again" }[cell.state as string] ?? "Resume cell";
-  const busy = sweep.pool ? "The sweep is running; it takes the open cells in turn" : null;
+  const busy = sweep.pool ? "The sweep is running. It starts the open cells one after the other." : null;
   return (
     <Panel
       title={`Cell ${cell.job}`}
@@ -76,11 +76,11 @@ export default function CellCard({ sweep, cell, onOpen, onRun, onStop, noControl
 /** What a start of the sweep does with the cell. */
 function adviceOn(sweep: SweepOut, cell: SweepCell): ReactNode {
   if (cell.change === "data")
-    return "Its data has changed since: a start trains it again beside the old run.";
+    return "Its data has changed. Starting it trains a new run; the old run is kept.";
   if (cell.change !== "code") return "Finished cells are skipped, killed ones resume from their checkpoint.";
   return (
     <>
-      Its code has changed since: a start trains it again beside the old run. To keep it:{" "}
+      Its code has changed. Starting it trains a new run; the old run is kept. To use the old run:{" "}
       <code className="font-mono">midstep sweep run {sweep.name} --accept-code</code>
     </>
   );

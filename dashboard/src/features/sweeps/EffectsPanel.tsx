@@ -59,7 +59,7 @@ export default function EffectsPanel({ sweep, grid, focused, onFocus, theme }: E
           ? {
               kind: "empty",
               title: "No pairs yet",
-              text: "An effect needs two finished cells that differ in one axis alone.",
+              text: "An effect needs two finished cells that differ in one axis only.",
             }
           : { kind: "data" }
       }

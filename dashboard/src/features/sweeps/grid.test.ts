@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SweepAxis, SweepCell, SweepEffect } from "@/api/types";
-import { decimalsFor, layGrid, neighbour, rowMean, valueRange, verdictsOf } from "./grid";
+import { decimalsFor, layGrid, neighbour, rowMean, secondsLeft, valueRange, verdictsOf } from "./grid";
 
 const axis = (label: string, values: string[], is_seed = false): SweepAxis => ({
   key: label,
@@ -44,6 +44,22 @@ describe("the grid of a sweep", () => {
     expect(columns.map(({ levels }) => levels.join())).toEqual(["0,0", "0,1", "1,0", "1,1"]);
     expect(columns.map(({ opens }) => opens)).toEqual([false, false, true, false]);
     expect(rows[1]?.cells.map((cell) => cell?.job)).toEqual([2, 6, 3, 7]);
+  });
+
+  it("says how long the open cells take, by the finished ones and so many at a time", () => {
+    const running = { state: "running", share: 0.5 } as const;
+    const cells = [
+      cellAt(0, {}),
+      cellAt(1, {}, running),
+      cellAt(2, {}, running),
+      ...[3, 4, 5].map((job) => cellAt(job, {}, { state: "missing", share: null, open: true })),
+    ];
+    expect(secondsLeft(cells, () => 60)).toBe(120);
+    // The last cell takes its own time, however many there are.
+    expect(secondsLeft(cells.slice(0, 4), () => 60)).toBe(60);
+    expect(secondsLeft(cells, () => null)).toBeNull();
+    expect(secondsLeft(cells.slice(1), () => 60)).toBeNull();
+    expect(secondsLeft(cells.slice(0, 1), () => 60)).toBeNull();
   });
 
   it("leaves a hole where the plan has no cell, and arrows step over it", () => {

@@ -153,3 +153,19 @@ function verdictOf(effect: SweepEffect, lowerIsBetter: boolean, decimals: number
     held: at === "" ? "paired by seed" : `at ${at}, paired by seed`,
   };
 }
+
+/** Seconds until no cell is open, by what the finished ones took; null while none is finished or none runs. */
+export function secondsLeft(
+  cells: readonly SweepCell[],
+  secondsOf: (cell: SweepCell) => number | null,
+): number | null {
+  const finished = cells.filter(({ state }) => state === "finished");
+  const took = finished.map(secondsOf).filter((seconds) => seconds !== null);
+  const running = cells.filter(({ state }) => state === "running");
+  if (took.length === 0 || running.length === 0) return null;
+  const mean = took.reduce((sum, seconds) => sum + seconds, 0) / took.length;
+  const waiting = cells.filter(({ open, state }) => open && state !== "running");
+  const shares = [...running, ...waiting].map(({ share }) => 1 - (share ?? 0));
+  const inTurns = shares.reduce((sum, share) => sum + share, 0) / running.length;
+  return mean * Math.max(inTurns, ...shares);
+}

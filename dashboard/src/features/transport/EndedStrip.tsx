@@ -139,7 +139,7 @@ const markOf = (one: Checkpoint): string => (one.best ? "bg-ok-mark" : "bg-line3
 function wordsOf({ step, bytes, at, best, current }: Checkpoint): string {
   const parts = [formatCount(step), formatBytes(bytes), formatTime(at)];
   if (best) parts.push("best");
-  if (!current) parts.push("taken back");
+  if (!current) parts.push("rewound");
   return parts.join(" · ");
 }
 

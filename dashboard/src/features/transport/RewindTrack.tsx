@@ -4,6 +4,7 @@ import type { BreakpointOut, RewindOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
 import { goBack } from "@/live/rewind";
+import { LiveRepeatedNote } from "./RepeatedNote";
 import { costText, factText, shareOf, stepAt, ticksOf } from "./rewind";
 
 interface RewindTrackProps {
@@ -49,6 +50,7 @@ export default function RewindTrack({ rewind, breakpoints, disabledReason, stale
       <div className="min-w-0 flex-1">
         <div className="flex justify-between gap-3 text-label text-t3">
           <span>Rewind</span>
+          <LiveRepeatedNote />
           <span className={`truncate ${wanted === null ? "" : "font-medium text-text"}`}>
             {wanted === null ? factText(rewind) : costText(rewind, wanted)}
           </span>

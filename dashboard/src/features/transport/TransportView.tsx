@@ -6,6 +6,7 @@ import { formatCount } from "@/lib/format";
 import { RUN_TO_FIELD } from "@/live/stepInputs";
 import { Button, NumberField } from "@/ui";
 import { progressOf, thinned } from "./progress";
+import { RepeatedNote } from "./RepeatedNote";
 
 /** A verb as its button shows it. */
 export interface Control {
@@ -30,7 +31,7 @@ export interface TransportViewProps {
   targetError: string | null;
   /** What a pause waits for, once it has taken too long. */
   waitingFor: string | null;
-  /** The way so far: where the run can be taken back, one to choose a step on. */
+  /** The way so far: where the run can go back to, one to choose a step on. */
   track: ReactNode;
 }
 
@@ -140,6 +141,7 @@ export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolea
       <div ref={container} className="min-w-0 flex-1">
         <div className="flex justify-between gap-3 text-label text-t3">
           <span>Progress</span>
+          {state.repeated && <RepeatedNote {...state.repeated} />}
           <span className="truncate">{fact}</span>
         </div>
         <div

@@ -23,7 +23,7 @@ describe("the rewind track", () => {
     expect(shareOf({ ...REWIND, first_step: 200 }, 200)).toBe(1);
   });
 
-  it("counts what must be made again since the snapshot before", () => {
+  it("counts what must be repeated since the snapshot before", () => {
     expect(replays(REWIND, 190)).toBe(0);
     expect(replays(REWIND, 199)).toBe(9);
     expect(costText(REWIND, 190)).toBe("190, no replay needed");

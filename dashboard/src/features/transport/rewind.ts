@@ -32,7 +32,7 @@ export function costText(rewind: RewindOut, wanted: number): string {
   return `${formatCount(wanted)}, replays ${plural(again, "step")}${cost}`;
 }
 
-/** The most steps that ever have to be made again. */
+/** The most steps that ever have to be repeated. */
 function widestGap({ snapshot_steps, step }: RewindOut): number {
   const bounds = [...snapshot_steps, step + 1].sort((a, b) => a - b);
   return bounds

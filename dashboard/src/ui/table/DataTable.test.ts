@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { summaryOf, tracksOf } from "./DataTable";
+import { summaryOf } from "./SummaryRows";
+import { tracksOf } from "./tracks";
 
 describe("summaryOf", () => {
   const column = { name: "loss", cells: [1, 2, 9, Number.NaN], numeric: true };

@@ -134,6 +134,15 @@ const KINDS: ByName<(record: EventRecord) => Said> = {
   command: commandSaid,
   breakpoint: (record) => ({ title: `Breakpoint ${record.breakpoint}`, text: hitText(record) }),
   mark: (record) => ({ title: `Mark of ${record.breakpoint}`, text: hitText(record) }),
+  diagnosis: ({ title, cause }) => ({
+    title: "Cause of the stop",
+    text: [text(title), text(cause)].filter((part) => part !== null).join(" "),
+  }),
+  evidence: ({ step, timeline, bytes }) => {
+    const later = number(timeline) ? ` of timeline ${Number(timeline) + 1}` : "";
+    const size = number(bytes) === null ? "" : `, ${formatBytes(Number(bytes))}`;
+    return { title: "Evidence", text: `stop at ${atStep(step)}${later} kept${size}` };
+  },
   checkpoint: ({ path, cause, best, bytes, took_s }) => ({
     title: "Checkpoint",
     text: join([
@@ -168,7 +177,7 @@ const KINDS: ByName<(record: EventRecord) => Said> = {
   hparams: ({ old, new: now }) => ({ title: "Hyperparameters", text: changeText(old, now) }),
   hparams_reapplied: ({ old, new: now }) => ({
     title: "Hyperparameters",
-    text: join([changeText(old, now), "made again after a kill"]),
+    text: join([changeText(old, now), "repeated after a kill"]),
   }),
   hparams_overridden: (record) => ({ title: "Value overwritten", text: reasonOf(record) }),
   not_kept: ({ reason }) => ({ title: "Not kept", text: `a kill now would lose the last change: ${reason}` }),

@@ -9,7 +9,7 @@ import {
   printedLines,
   shownStop,
   splitError,
-} from "./words";
+} from "./stopText";
 
 const stop: Stop = {
   id: "12480",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { DiagnosedChange, DiagnosedLayer, Plane } from "@/api/types";
+import { badShare, changeValue, layerCounts, linePoints } from "./diagnosisText";
 import { planeValues } from "./SampleCause";
-import { badShare, changeValue, layerCounts, linePoints } from "./words";
 
 const change = (key: string) => ({ key }) as DiagnosedChange;
 const layer = (status: DiagnosedLayer["status"], bad: DiagnosedLayer["bad"] = 0) =>
