@@ -391,6 +391,18 @@ def test_a_rate_that_jumps_is_named_with_value_and_step(tmp_path: Path) -> None:
         assert why["layers"] == []
 
 
+def test_dead_units_are_counted_at_a_finite_stop_without_a_rule(tmp_path: Path) -> None:
+    loop = ImageLoop(bad=-1)
+    with torch.no_grad():
+        loop.model.conv1.bias[:3] = -100.0
+    run = midstep.attach(*loop.parts, save_dir=tmp_path)
+    run.controller.add_breakpoint("step", step=3)
+    with stopped(run, loop.train, kind="") as why:
+        (dead,) = [each for each in why["changes"] if each["key"] == "dead"]
+        assert (dead["what"], dead["reading"]) == ("Dead units of relu1", "3 of 4 units")
+        assert (dead["after"], dead["step"]) == (0.75, 3)
+
+
 def test_a_sample_whose_loss_alone_is_not_finite_is_named(tmp_path: Path) -> None:
     """The model is finite, and so are its inputs: log(0) is in the loss of one sample."""
     loop = ImageLoop(bad=-1)
@@ -476,7 +488,7 @@ def test_a_training_that_is_diagnosed_stays_the_same(
 ) -> None:
     # Every stop is looked into as if its loss were not finite.
     monkeypatch.setattr(
-        "midstep.session.diagnosis.stop_look.StopLook._is_nonfinite", lambda _self: True
+        "midstep.session.diagnosis.stop_diagnosis.StopDiagnosis._is_nonfinite", lambda _self: True
     )
     condition = Condition(prepare=arm, drive=stop_and_resume)
     assert_neutral(planted, attached, tmp_path, {"diagnosed": condition})
@@ -538,7 +550,7 @@ def test_an_error_of_ours_is_said_once_and_the_run_stays_parked(
     def broken(*_: Any) -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("midstep.session.diagnosis.stop_look.StopLook.look", broken)
+    monkeypatch.setattr("midstep.session.diagnosis.stop_diagnosis.StopDiagnosis.look", broken)
     plain = Plain()
     run = midstep.attach(*plain.parts, save_dir=tmp_path)
     control = run.controller

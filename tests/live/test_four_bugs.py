@@ -104,6 +104,8 @@ def test_a_rate_that_jumps_is_named_with_value_and_step() -> None:
         assert evidence["title"].startswith("Loss rose to ")
         first = script.diagnosis["changes"][0]
         assert (first["what"], first["step"], first["is_cause"]) == ("Learning rate", 300, True)
+        # Neither is measured in every step, and no rule asked for them.
+        assert {"grad_norm", "dead"} <= {each["key"] for each in script.diagnosis["changes"]}
     assert said_in_the_tutorial(evidence["cause"])
 
 

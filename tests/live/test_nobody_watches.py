@@ -31,7 +31,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for module in (captured_data, step_data_store):
         count("cloned", module, "clone_or_reason")
     count("encoded", responses, "json_bytes")
-    count("sent", stream_frames, "_event")
+    count("sent", stream_frames, "event_bytes")
     return counts
 
 

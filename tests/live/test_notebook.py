@@ -1,4 +1,4 @@
-"""Runs in a real Jupyter kernel: shown without a token, and gone when the kernel restarts."""
+"""Runs in a real Jupyter kernel: shown without a token, and gone with its kernel."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Kernel:
         assert reply["content"]["status"] == "ok", outputs
         return outputs
 
-    def restart(self) -> None:
-        self.manager.restart_kernel(now=False)
+    def restart(self, *, now: bool) -> None:
+        self.manager.restart_kernel(now=now)
         self.client.wait_for_ready(timeout=PATIENCE_S)
 
     def close(self) -> None:
@@ -101,17 +101,18 @@ def test_a_run_displays_itself_without_its_token_and_a_restart_of_the_kernel_doe
     assert secret not in repr(stored)
     assert "run.open_page()" in repr(stored)
 
-    # The kernel restarts while a cell is paused in the training.
-    kernel.run("run.controller.pause()")
-    kernel.client.execute(TRAIN)
+    # The kernel restarts, and later is killed, while a cell is paused in the training.
     lease = tmp_path / "outputs/runs/cells/lease.json"
-    deadline = time.monotonic() + PATIENCE_S
-    while '"paused"' not in lease.read_text():
-        assert time.monotonic() < deadline, "the run did not pause"
-        time.sleep(0.05)
-    kernel.restart()
-    assert end_state(lease.parent).state in {"stopped", "killed"}
-    assert "continues at step" in repr(kernel.run(START))
+    for is_killed in (False, True):
+        kernel.run("run.controller.pause()")
+        kernel.client.execute(TRAIN)
+        deadline = time.monotonic() + PATIENCE_S
+        while '"paused"' not in lease.read_text():
+            assert time.monotonic() < deadline, "the run did not pause"
+            time.sleep(0.05)
+        kernel.restart(now=is_killed)
+        assert end_state(lease.parent).state in ({"killed"} if is_killed else {"stopped", "killed"})
+        assert "continues at step" in repr(kernel.run(START))
     kernel.run("run.close()")
     ended = shown(kernel.run("run"))
     assert "finished" in ended["text/plain"]

@@ -32,20 +32,22 @@ def break_stderr() -> None:
 
 @pytest.mark.parametrize("prepare", [close_stderr, break_stderr])
 def test_a_run_without_a_stderr_trains_to_its_end(tmp_path, prepare):
+    noise = f"noise {os.getpid()}".encode()  # in no file of the repository, which a git diff keeps
+
     def work(acknowledge: Acknowledge) -> None:
         prepare()
         plain = Plain()
         with attach(*plain.parts, save_dir=tmp_path, run_name="run", on_error="raise") as run:
             plain.train(run)
             # What a library writes to descriptor 2 must not reach a file of the run.
-            os.write(2, b"noise") if prepare is close_stderr else None
+            os.write(2, noise) if prepare is close_stderr else None
         acknowledge(run.status)
 
     child = ForkedChild(work)
     assert child.wait() == ["finished"]
     assert_facts_survive(tmp_path / "run")
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert all(b"noise" not in path.read_bytes() for path in files)
+    assert all(noise not in path.read_bytes() for path in files)
 
 
 def leave_in_a_fork() -> None:

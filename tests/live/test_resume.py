@@ -206,6 +206,24 @@ def test_another_model_or_batch_size_is_refused_with_the_field(tmp_path):
         pass
 
 
+@pytest.mark.parametrize(("config", "is_compared"), [({"width": 1}, True), ({"width": 2}, False)])
+def test_steps_are_not_compared_with_those_of_another_config(tmp_path, config, is_compared):
+    def end_at_five(seen):
+        if seen[0] == 5:
+            raise RuntimeError
+
+    training = Resumable(tmp_path)
+    first = training.attach(checkpoint_every_steps=3, config={"width": 1, "note": float("nan")})
+    with pytest.raises(RuntimeError), first as run:
+        training.train(run, end_at_five)
+    training = Resumable(tmp_path)
+    with training.attach(config={**config, "note": float("nan")}) as run:
+        training.train(run)
+    (fact,) = [e for e in FactsReader(run.dir).events() if e.get("kind") == "repeated_steps"]
+    assert (fact["verdict"] == "exact") is is_compared
+    assert ("config changed: width was 1, is 2" in fact["text"]) is not is_compared
+
+
 def test_without_run_epochs_a_resumed_loop_says_what_it_needs(tmp_path):
     training = Resumable(tmp_path)
     with training.attach() as run:
@@ -242,6 +260,33 @@ def test_a_loader_without_an_order_cannot_be_resumed_and_says_why(tmp_path):
         ),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("zeroes", "every", "is_reported"),
+    [("after", 4, True), ("after, in place", 4, True), ("before", 4, False), ("after", 3, False)],
+)
+def test_gradients_that_are_left_at_the_end_of_an_epoch_are_reported(
+    tmp_path, zeroes, every, is_reported
+):
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path) as run:
+        for _ in run.epochs(3):
+            for i, (x, _y) in enumerate(plain.loader):
+                if zeroes == "before" and i % every == 0:
+                    plain.optimizer.zero_grad()
+                plain.model(x).square().mean().backward()
+                if (i + 1) % every == 0:
+                    plain.optimizer.step()
+                    if zeroes != "before":
+                        plain.optimizer.zero_grad(set_to_none=zeroes == "after")
+    assert len(plain.loader) == 6
+    events = FactsReader(run.dir).events()
+    named = [e["reason"] for e in events if e.get("kind") == "inexact"]
+    assert (
+        any("ended with 2 batches that no step followed" in each for each in named) is is_reported
+    )
+    assert len(named) <= 1
 
 
 def test_a_pass_inside_a_pass_is_reported_once(tmp_path, capsys):

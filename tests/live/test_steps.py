@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from midstep.cli.main import main
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import FactsReader
@@ -438,13 +440,13 @@ def test_a_phase_is_shown_with_its_time_and_hangs_only_after_what_was_expected(t
                 ticks[0] += 599.0
                 state = control.get_state()
                 assert (state["phase"], state["phase_s"]) == ("eval", 599.0)
-                assert not control.status.is_moving
+                assert not control.status.boundary_is_due
                 with run.phase("inner", expect_s=5):
                     ticks[0] += 4.0
                     assert not control.status.is_overdue
                     ticks[0] += 2.0
                     assert control.status.is_overdue
-                    assert control.status.is_moving
+                    assert control.status.boundary_is_due
                 assert control.get_state()["phase"] == "eval"
                 assert control.status.is_overdue
             assert control.get_state()["phase"] is None
@@ -452,7 +454,7 @@ def test_a_phase_is_shown_with_its_time_and_hangs_only_after_what_was_expected(t
                 run.phase("eval", expect_s=0)
 
 
-def test_settings_of_an_attached_run_are_in_its_header(tmp_path):
+def test_settings_of_an_attached_run_are_in_its_header(tmp_path, capsys):
     from argparse import Namespace
     from dataclasses import dataclass
 
@@ -469,6 +471,10 @@ def test_settings_of_an_attached_run_are_in_its_header(tmp_path):
         with small.attach(tmp_path, config=config) as run:
             headers.append(FactsReader(run.dir).header()["config"])
     assert [each["lr"] for each in headers] == [0.1, 3.0, 0.1, 0.1, 0.1]
+    capsys.readouterr()
+    chosen = ["runs", "ls", "--where", "config.lr=3", "--json", "--save-dir", str(tmp_path)]
+    assert main(chosen) == 0
+    assert [run["config"]["lr"] for run in json.loads(capsys.readouterr().out)] == [3.0]
     assert headers[1]["api_key"] == "***"
     assert headers[2]["width"] == headers[3]["width"] == headers[4]["net"]["width"] == 3
     with pytest.raises(ConfigError, match="config is a int; give a dict"):

@@ -22,6 +22,7 @@ from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.facts.format.run_files import classify
 from midstep.facts.index.labels import read_labels
+from midstep.session.environment_files import MOST_DIFF_BYTES, read_diff
 from midstep.session.hooks.hook_manager import HookManager
 from tests.checkers.neutral import wait_until
 from tests.live.test_attach import parked_at
@@ -269,6 +270,13 @@ def test_tags_notes_and_environment_are_kept(
     assert header["config"]["tracker"] == {"api_key": "***", "project": "p"}
     assert not any(b"s3cret" in each.read_bytes() for each in run.dir.rglob("*") if each.is_file())
     assert "lr = 0.1" not in (run.dir / "facts/events.jsonl").read_text()
+    for lines, is_cut in ((10, False), (12_000, True)):
+        text = f"#token={'s3cret' * 400}\n" + f"{'x' * 98}\n" * lines
+        (code / "train.py").write_text(text)
+        kept = read_diff(code)
+        assert len(kept) <= MOST_DIFF_BYTES
+        assert kept.endswith(b"longer than 1 MiB\n") == is_cut
+        assert b"#token=***\n" in kept
     with midstep.attach(model, optimizer, save_dir=tmp_path / "runs", git_diff=False) as run:
         pass
     assert not (run.dir / "artifacts/git-diff.patch").exists()

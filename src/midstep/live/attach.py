@@ -64,8 +64,9 @@ def attach(
     Where no block fits: `run = attach(…).start()`. It ends with `run.close()`, or with the script.
 
     In the main thread SIGTERM and SIGHUP stop the run at the next step boundary, with a complete
-    record and exit code 0, unless you handle them yourself. The exit code is 1 if the checkpoint of
-    the stop could not be written. A second signal ends the process.
+    record and exit code 0, unless you handle them yourself. A second signal ends the process. If
+    the checkpoint of a stop could not be written, also of one by a command or the page, the process
+    ends with exit code 1 and the reason.
 
     Args:
         model: the module in training, or several in a dict or list; their parameters can be

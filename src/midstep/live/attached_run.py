@@ -15,7 +15,7 @@ from midstep.core.standard_streams import print_notice
 from midstep.live.loop.declared_loss import check_declared
 from midstep.live.loop.exit_handler import call_at_exit, error_of_script
 from midstep.live.loop.phases import Phase
-from midstep.live.loop.run_config import header_config
+from midstep.live.loop.run_config import as_settings, header_config
 from midstep.live.loop.saved_training import SavedTraining
 from midstep.live.loop_port import LoopPort
 from midstep.live.mirrors import check_mirrors, mirror_scalars
@@ -100,7 +100,8 @@ class AttachedRun:
         self._name, self._on_error = name, on_error
         self._total_steps = total_steps
         # Before anything is opened, so that settings of a wrong kind are refused first.
-        self._header = header_config(parts, given_config)
+        self._given = as_settings(given_config)
+        self._header = header_config(parts, self._given)
         self._labels, self._git_diff = labels, git_diff
         self._kept = KeptVariables()
         self._serve, self._port = serve and mode == "live", port
@@ -224,11 +225,14 @@ class AttachedRun:
         run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizers)
         undo.enter_context(loader.patch)
         loader.listen(loop)
-        notices = saved.open_engine(undo, run, loop, self._inexact)
+        notices = saved.open_engine(undo, run, loop, self._inexact, self._given)
         loop.refusals.report = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
-                model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn
+                model=parts.model,
+                optimizers=parts.optimizers,
+                loss_fn=parts.loss_fn,
+                sizes=lambda: loop.results.sizes,
             )
             undo.callback(register_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizer, loop))
@@ -385,7 +389,7 @@ class AttachedRun:
             self.opened_run().show(*hooks)
 
     def hide(self, key: str) -> None:
-        """Show the hook of that key no more; the model is left as it was."""
+        """Stop showing the hook of that key; the model is left as it was."""
         if self._begun() is not None:
             self.opened_run().hide(key)
 
@@ -416,8 +420,11 @@ class AttachedRun:
         del self._parts
         steps = self.step
         print_notice(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
-        if signals is not None and signals.caused(error):
-            raise SystemExit(self.opened_run().exit_code)
+        run = self.opened_run()
+        is_stop = run.status == "stopped" and (error is None or isinstance(error, StopTraining))
+        is_signal = signals is not None and signals.caused(error)
+        if is_signal or (is_stop and run.unsaved is not None):
+            raise SystemExit(run.exit_code)
 
 
 def _torch_seed() -> int:

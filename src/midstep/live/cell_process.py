@@ -38,6 +38,7 @@ def main() -> int:
 
 
 def _train(request: CellRequest) -> int:
+    from midstep.live.launch_answer import leave_start_output
     from midstep.live.run_socket import serve_on_socket
     from midstep.loops.composed.loop_training import LoopTraining, RunLocation
     from midstep.loops.sweep.composed_cells import composed_of
@@ -58,10 +59,9 @@ def _train(request: CellRequest) -> int:
         )
     )
     os.close(request.start_lock)
+    leave_start_output(folder / job.run_dir)
     with stop_at_signals(run.controller, run.note_stop), run, serve_on_socket(run):
         training.run_to_end(run)
-    if run.unsaved is not None:
-        sys.stderr.write(f"midstep: {run.unsaved}\n")
     return 0 if run.unsaved is None else 1
 
 

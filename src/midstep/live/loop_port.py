@@ -76,28 +76,29 @@ class LoopPort:
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
         self.declared = DeclaredLoss(parts.loss_fn, self)
-        self._results = self.declared.results(run.controller, parts.model, lambda: self._window)
+        self.results = self.declared.results(run.controller, parts.model, lambda: self._window)
         self._marker = StepMarker(parts.model, order)
         self._read_rate = used_rate
         self._window = Window()
         self._has_looked_for_state = True
-        self._accumulation = AccumulationCheck()
+        self._accumulation = AccumulationCheck(parts.model)
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
         self._passes = 0
         batches = loader_length(parts.train_loader)
         self._epochs = EpochLoop(self._controller, self._reporter, order, batches, total_steps)
         self._guard = FaultGuard("reporting the step", log)
         self._has_loader, self._total_steps = parts.train_loader is not None, total_steps
-        self.others = OtherOptimizers.of(parts)
+        self.others = OtherOptimizers.from_parts(parts)
         self._has_others = bool(self.others)
         self._loop: StepLoop | None = None
-        self._is_pass_over = self._is_timed = self.in_iteration = False  # the last: of `run.steps`
+        self._is_pass_over = self._is_timed = self._has_batch_before = self.in_iteration = False
         self.stop_error: StopTraining | None = None  # what a stop raised
-        self._has_batch_before = False
         self.kept = KeptVariables()
         """The variables of the loop that move with its state."""
-        self._missed: missed.MissedBoundaries | None = missed.MissedBoundaries(parts.model)
-        self.refusals = missed.Refusals()
+        self.refusals = missed.BackRefusals()
+        self._missed: missed.MissedBoundaries | None = missed.MissedBoundaries(
+            parts.model, self.refusals
+        )
         self._calls: missed.StepCalls | None = None
         self._late: Window | None = None
 
@@ -111,7 +112,7 @@ class LoopPort:
         """Ignore further calls; an iterator that outlives the run continues without us."""
         self._is_detached = True
         self._reporter.close()
-        for each in (self._missed, self._calls, self._results):
+        for each in (self._missed, self._calls, self.results):
             if each is not None:
                 each.close()
         self._window = Window()
@@ -127,7 +128,8 @@ class LoopPort:
         if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
             self._begin_pass(self._replay)
         if self._has_stepped:
-            if self._missed is not None and self._missed.is_first and not self._is_ahead():
+            missing = self._missed
+            if missing is not None and missing.is_first and not missing.boundary_met():
                 self._missed = None
             self.end_step(in_pass=True)
         elif not self._has_entered:
@@ -181,7 +183,7 @@ class LoopPort:
         self._window.add(batch, known, keep=self._controller.breakpoints.can_stop)
 
     def pass_ended(self) -> None:
-        """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
+        """The loader is exhausted. A pass without a step (an evaluation) is not an epoch."""
         self._is_pass_over = True
         if self._accumulation.is_moved and not self._is_detached:
             self._accumulation.pass_ended(self._window.count, self.refusals.report)
@@ -213,8 +215,8 @@ class LoopPort:
         """A second optimizer step begins: it is the boundary if the loader gave no batch for it."""
         if self._is_detached or (self._window.count and not self._is_pass_over):
             return
-        self.refusals.say(
-            missed.OTHER_BATCHES if self._has_loader else missed.NO_LOADER, saves=False
+        self.refusals.refuse(
+            missed.OTHER_BATCHES if self._has_loader else missed.NO_LOADER, keep_checkpoints=False
         )
         self._late, self._window, self._has_stepped = self._window, Window(), False
         self._calls = missed.StepCalls(optimizer, self._before_call)
@@ -233,20 +235,6 @@ class LoopPort:
             self.end_step(in_pass=False)
             self._window, self._has_stepped = now, True
 
-    def _is_ahead(self) -> bool:
-        """At the first boundary: whether the batch that is requested is fetched ahead."""
-        is_ahead = self._missed is not None and self._missed.boundary_met()
-        if is_ahead:
-            self.refusals.say(missed.AHEAD)
-        return is_ahead
-
-    def _check_batches(self) -> None:
-        """Under `run.steps`: notice batches that no state can repeat."""
-        if self._has_batch_before:
-            self.refusals.say(missed.BATCH_BEFORE)
-        if self._has_loader and self._order is not None and self._order.passes == 0:
-            self.refusals.say(missed.UNREAD_LOADER)
-
     def loss_computed(
         self, arguments: Sequence[Any], named: Any, output: Any, *, is_named: bool = False
     ) -> None:
@@ -254,7 +242,7 @@ class LoopPort:
         is_open = self._window.count or self.in_iteration
         if is_open and not self._has_stepped and self._grad_enabled():
             self._window.note_loss(output)
-            self._results.loss_called(arguments, named, output, is_named=is_named)
+            self.results.loss_called(arguments, named, output, is_named=is_named)
             if self._metrics.measuring and len(arguments) == 2:
                 self._metrics.outputs(*arguments)
 
@@ -270,7 +258,7 @@ class LoopPort:
             self._epochs.add_metrics(scalars_of(values))
 
     def batch(self, batch: Any) -> None:
-        """What the running step trains on; in place of the loader's batches."""
+        """Set what the running step trains on, in place of the loader's batches."""
         if self._is_detached:
             return
         if not self.in_iteration and (self._loop is not None or not self._has_entered):
@@ -306,7 +294,7 @@ class LoopPort:
     @property
     def is_step_made(self) -> bool:
         """Whether an optimizer stepped since the last boundary."""
-        return self._has_stepped or (self._has_others and self.others.most > 0)
+        return self._has_stepped or (self._has_others and self.others.largest_step_count > 0)
 
     def pass_index(self) -> None:
         """A boundary without a finished step: only the index has moved."""
@@ -360,6 +348,7 @@ class LoopPort:
             self._order.set_epoch(epoch + 1)
         if self._has_stepped:  # the loop left its pass before the loader's next batch
             self.end_step(in_pass=False)
+        self._accumulation.epoch_ended(self._window.count, self.refusals.report)
         if self._loop is not None:
             self._loop.epoch_ended()
         self._epochs.record()
@@ -407,7 +396,7 @@ class LoopPort:
 
     def _take_results(self, window: Window) -> Any:
         is_observed, logged = self._controller.captures.is_observed, window.scalars.get("loss")
-        return self._results.take(window.batches, logged) if is_observed else None
+        return self.results.take(window.batches, logged) if is_observed else None
 
     def _hold_window(self, window: Window) -> None:
         results = self._take_results(window)
@@ -420,9 +409,9 @@ class LoopPort:
         window, self._window, self._has_stepped = self._window, Window(), False
         self._has_entered, self._is_timed = True, False
         if self._has_others:
-            window.optimizer_steps = max(window.optimizer_steps, self.others.most)
+            window.optimizer_steps = max(window.optimizer_steps, self.others.largest_step_count)
         if self._missed is not None and self._missed.is_ahead:
-            window.batches, window.ids = self._missed.of_this_step(window.batches), None
+            window.batches, window.ids = self._missed.drop_prefetched(window.batches), None
         if self._order is not None:
             self._order.commit()
         engine, replay = self._engine, self._replay
@@ -431,13 +420,13 @@ class LoopPort:
         loss = window.loss()
         self._epochs.progress.step_finished(loss, batches=window.count)
         is_repeated = replay is not None and replay.is_active
-        if self._accumulation.is_moved:
+        if self._accumulation.needs_steps:
             self._accumulation.step_ended(window.count, self.refusals.report)
         mark = self._mark(window, loss, is_repeated=is_repeated)
         if engine is not None and replay is not None and is_repeated:
             self._accumulation.begin(self._epochs.usual_batches(engine.state.step))
             if not replay.step_repeated(mark):
-                self._results.clear()
+                self.results.clear()
                 return
             self._guard.run(self._hold_window, window)  # the boundary shows it, without a report
             self._reporter.show_repeated(loss)
@@ -445,7 +434,8 @@ class LoopPort:
             self._report_guarded(window, loss, mark)
             if engine is not None and replay is not None:
                 if self._loop is not None:
-                    self._check_batches()
+                    order = self._order if self._has_loader else None
+                    self.refusals.check_iteration(order, batch_came_first=self._has_batch_before)
                 replay.in_pass, replay.restored = in_pass, None
                 # From the first step on: a pause before it has no new state to save.
                 engine.training_thread = threading.get_ident()
@@ -453,7 +443,7 @@ class LoopPort:
         self._continue_or_stop(self._boundary.wait_if_paused())
 
     def _mark(self, window: Window, loss: Any, *, is_repeated: bool) -> StepMark:
-        """What the step is recognised by when it is made again."""
+        """What the step is compared by when it is repeated."""
         # A rate that the user logs is the one in the record.
         lr = window.scalars.get("lr", window.used_lr)
         if self._engine is None:
@@ -472,7 +462,7 @@ class LoopPort:
 
     def _report_window(self, window: Window, loss: Any, mark: StepMark) -> None:
         if self._epochs.needs_batches:
-            self._epochs.step_has(window.count)
+            self._epochs.set_batches_per_step(window.count)
         if window.optimizer_steps > 1:
             window.scalars["optimizer_steps"] = float(window.optimizer_steps)
         rates = self.others.take(window.used_lr) if self._has_others else {}

@@ -116,8 +116,7 @@ class LoopReplay:
         epoch, position = self._state.epoch, self._state.steps
         if self._state.in_step:
             raise ControlError(
-                "the loop is inside a step, and nothing can bring it back from there; let the step "
-                "end first"
+                "the run cannot go back in the middle of a step; let the step finish first"
             )
         if position and self.in_pass:
             if base is not None and base.states.get("steps", {}).get("loop") != position.loop:
@@ -125,13 +124,13 @@ class LoopReplay:
             return
         if not self.in_pass:
             raise ControlError(
-                "the loop has left its pass over the loader, and nothing can bring it back into "
-                "it; step back inside an epoch, or train with midstep.Session"
+                "the loop has left its pass over the loader, so the run cannot go back into it; go "
+                "back inside an epoch, or train with midstep.Session"
             )
         if base is None or base.epoch != epoch:
             raise ControlError(
-                f"no snapshot of epoch {epoch} reaches step {target:,}; under attach a run can go "
-                "back inside the running epoch, beyond it with midstep.Session"
+                f"no snapshot of epoch {epoch + 1} reaches step {target:,}; under attach a run "
+                "can go back inside the running epoch, beyond it with midstep.Session"
             )
 
     def run(self, rewind: Rewind, base: Snapshot, target: int) -> Any:

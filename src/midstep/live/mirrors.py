@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from midstep.core.errors import ConfigError
+from midstep.live.script.patches.function_patches import Patches
 from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, take_scalars
-from midstep.live.script.patches.replaced import Patches
 
 TRACKERS = tuple(dict.fromkeys(source for source, _ in SCALAR_SOURCES.values()))
 """What can be mirrored: tensorboard, wandb, trainer."""

@@ -53,11 +53,9 @@ def main() -> int:
             name=request.name, run_dir=Path(request.run_dir), run_id=request.run_id
         )
     except MidstepError as error:
-        answer_launcher(request.answer_to, {"refused": str(error)})
+        answer_launcher(request.answer_to, {"refused": str(error)}, Path(request.run_dir))
         return 2
     _train(training, run, request)
-    if run.unsaved is not None:
-        _print(run.unsaved)
     return 0 if run.unsaved is None else 1
 
 
@@ -68,14 +66,14 @@ def _train(training: RecipeTraining, run: Run, request: RecipeRequest) -> None:
     if request.paused:
         run.controller.pause()
     with stop_at_signals(run.controller, run.note_stop), run, serve_on_socket(run):
-        answer_launcher(request.answer_to, {"started": True})
+        answer_launcher(request.answer_to, {"started": True}, Path(request.run_dir))
         _print(f"run {run.run_id}: {request.recipe} {strict_json.dumps(request.settings)}")
         training.run_to_end(run)
-    _print(f"{run.status} after {run.step:,} steps")
+        _print(f"ended after {run.step:,} steps")
 
 
 def _print(line: str) -> None:
-    """Print a line to the run's console file."""
+    """Print a line, which the run keeps."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -12,20 +12,31 @@ from torch.utils.data import DataLoader
 
 import midstep
 from midstep.live.script.attach_hint import attach_hint
-from midstep.live.script.found_modules import parameters_of
+from midstep.live.script.program.script_command import ScriptCommand
+from midstep.live.script.script_modules import parameters_of
 from midstep.live.script.script_names import ScriptNames
+
+SCRIPT = ScriptCommand(target="folder/train.py")
 
 
 def hint_here(
-    optimizers: list[torch.optim.Optimizer], **tensors: torch.Tensor
-) -> tuple[list[str], Callable[[str], Any]]:
-    """The hint for the calling function, and what evaluates code with its variables."""
+    optimizers: list[torch.optim.Optimizer],
+    loader: DataLoader | None = None,
+    command: ScriptCommand = SCRIPT,
+    **tensors: torch.Tensor,
+) -> tuple[list[str], Callable[[], Any]]:
+    """The hint for the calling function, and what evaluates its call with its variables."""
     frame = inspect.currentframe().f_back
     variables = {**frame.f_locals, "midstep": midstep}
     names = ScriptNames(frame)
     roots = names.roots(parameters_of(optimizers))
-    lines = attach_hint("folder/train.py", names, roots, tensors, optimizers)
-    return lines, lambda code: eval(code, variables)
+    order = id(loader.batch_sampler) if loader is not None else None
+    lines = attach_hint(command, names, roots, tensors, optimizers, names.loader(order))
+
+    def attach():
+        return eval(lines[2].strip().removeprefix("with ").removesuffix(" as run:"), variables)
+
+    return lines, attach
 
 
 def test_the_call_declares_every_module_optimizer_and_scheduler(tmp_path, monkeypatch):
@@ -34,16 +45,68 @@ def test_the_call_declares_every_module_optimizer_and_scheduler(tmp_path, monkey
     train_d = torch.optim.SGD(net_d.parameters(), lr=0.1)
     train_g = torch.optim.SGD(net_g.parameters(), lr=0.2)
     schedule = torch.optim.lr_scheduler.StepLR(train_d, 1)
+    validation = DataLoader(torch.ones(4, 2))
     loader = DataLoader(torch.ones(4, 2))
-    lines, evaluate = hint_here([train_d, train_g])
+    lines, attach = hint_here([train_d, train_g], loader)
+    assert validation.dataset is not loader.dataset
     assert lines[3] == "        for epoch in run.epochs(number_of_epochs):"
-    with evaluate(lines[2].strip().removeprefix("with ").removesuffix(" as run:")) as run:
+    with attach() as run:
         assert run.dir.name == "train"
         parts = run._loop._engine.state.parts
         assert parts.optimizers == [train_d, train_g]
         assert list(parts.optimizer_names) == ["train_d", "train_g"]
         assert (parts.scheduler, parts.train_loader) == (schedule, loader)
         assert set(parts.model.children()) == {net_d, net_g}
+
+
+class Trainer:
+    """Has all parts in attributes, as trainer classes have."""
+
+    def __init__(self):
+        self.nets = {"policy": nn.Linear(2, 1), "value": nn.Linear(2, 1)}
+        self.opts = [torch.optim.SGD(net.parameters(), lr=0.1) for net in self.nets.values()]
+        self.scaler = torch.amp.GradScaler("cpu")
+        self.loaders = {"valid": DataLoader(torch.ones(6, 2)), "train": DataLoader(torch.ones(4))}
+
+    def hint(self, command):
+        return hint_here(self.opts, self.loaders["train"], command)
+
+
+def test_parts_in_attributes_and_containers_are_written_as_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trainer = Trainer()
+    lines, attach = trainer.hint(ScriptCommand(target="package.train", is_module=True))
+    assert "these lines in package.train add both" in lines[0]
+    with attach() as run:
+        assert run.dir.name == "train"
+        parts = run._loop._engine.state.parts
+        assert set(parts.model.children()) == set(trainer.nets.values())
+        assert parts.optimizers == trainer.opts
+        assert parts.scaler is trainer.scaler
+        assert parts.train_loader is trainer.loaders["train"]
+
+
+class Wrapper:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+
+def test_an_optimizer_that_a_library_holds_is_named_by_what_wraps_it_or_not_at_all():
+    source = (
+        "def train(hint, self):\n    optimizer = self.optimizer\n    return hint([optimizer])\n"
+    )
+    library = dict[str, Any]()
+    exec(compile(source, "site-packages/library.py", "exec"), library)
+    net = nn.Linear(2, 1)
+    library_train = library["train"]
+    stepper = Wrapper(torch.optim.SGD(net.parameters(), lr=0.1))
+    lines, _ = library_train(hint_here, stepper)
+    assert "midstep.attach(net, stepper, run_name=" in lines[2]
+    lines, _ = library_train(hint_here, Wrapper(torch.optim.SGD(net.parameters(), lr=0.1)))
+    assert lines == [
+        "going back and resuming need midstep.attach around a loop of the script; here a library "
+        "has the loop, the optimizer is not a variable of train.py"
+    ]
 
 
 def test_several_schedulers_are_declared_as_extra_state():

@@ -95,6 +95,27 @@ def test_a_paused_script_is_stepped_looked_at_and_stopped(tmp_path, start):
     assert end_state(only_run(tmp_path)).state == "stopped"
 
 
+def wait_for(client: Client, phase: str | None) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while (state := client.state())["phase"] != phase:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return state
+
+
+def test_a_long_evaluation_is_shown_as_a_phase(tmp_path, start):
+    script = start("evaluates")
+    client = page_of(script)
+    state = wait_for(client, "without gradients")
+    assert (state["state"], state["step"]) == ("running", 1)
+    assert state["phase_s"] is not None
+    (tmp_path / "enough").touch()
+    wait_for(client, None)
+    client.stop()
+    script.communicate(60)
+    assert script.wait() == 0
+
+
 def test_the_losses_of_samples_of_a_usual_script_are_known(start):
     script = start("loader", starts_paused=True)
     client = page_of(script)
@@ -157,6 +178,12 @@ def test_it_steps_aside_if_the_script_uses_midstep(tmp_path, start):
     assert end_state(tmp_path / "own" / "own").state == "finished"
 
 
+def test_a_script_without_a_step_is_told_that_its_processes_are_not_watched(tmp_path, start):
+    _, err = start("known", has_page=False).communicate(60)
+    assert "there is no run: no optimizer of torch.optim made a step in this process" in err
+    assert "those that it starts are not watched" in err
+
+
 def test_settings_that_hydra_composes_are_those_of_the_run(tmp_path, start):
     (tmp_path / "config.yaml").write_text("model: {width: 3}\nlr: 0.1\n")
     given = [f"--config-dir={tmp_path}", "lr=0.2", f"hydra.run.dir={tmp_path}/out"]
@@ -177,7 +204,8 @@ def test_of_a_group_only_the_first_rank_is_looked_at_and_never_pauses(tmp_path, 
     assert [rank.wait() for rank in ranks] == [0, 0]
     assert "rank 0 of 2: it can be looked at, and not be paused" in errors[0]
     assert "midstep: run" not in errors[1]
-    assert FactsReader(only_run(tmp_path)).series(["loss"])["loss"].step.tolist() == [1, 2, 3]
+    loss = FactsReader(only_run(tmp_path)).series(["loss"])["loss"]
+    assert (loss.step.tolist(), loss.low.tolist()) == ([1, 2, 3], [4, 4, 4])
 
 
 def test_nothing_is_done_while_a_graph_is_captured(monkeypatch):

@@ -16,9 +16,9 @@ import midstep
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.facts.read.media import MediaReader
+from midstep.live.script.patches.function_patches import Patches
 from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, scalars_in, take_scalars
-from midstep.live.script.patches.replaced import Patches
 from midstep.live.script.patches.script_settings import SETTING_SOURCES, ScriptSettings
 
 
@@ -101,6 +101,31 @@ def test_dicts_that_are_logged_are_taken_and_passed_on(patches, name):
     patches.undo()
     logger.log({"loss": 1.0})
     assert len(taken) == 1
+
+
+def test_a_log_that_wandb_bound_before_is_taken_once(patches, monkeypatch):
+    runs = stand_in("wandb.sdk.wandb_run", "Run")
+    wandb, taken = ModuleType("wandb"), []
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+
+    def init():
+        wandb.run = runs.Run()
+        wandb.log = wandb.run.log  # as W&B does
+
+    init()
+    usual = wandb.log
+    take_scalars(patches, runs, lambda _who, values: taken.append(values))
+    wandb.log({"loss": 1}, step=3)
+    wandb.run.log({"loss": 2})
+    assert wandb.run.logged == [({"loss": 1}, 3), ({"loss": 2}, None)]
+    init()  # a second run
+    wandb.log({"loss": 3})
+    assert taken == [{"loss": 1}, {"loss": 2}, {"loss": 3}]
+    init()
+    wandb.log = usual
+    patches.undo()
+    wandb.log({"loss": 4})
+    assert len(taken) == 3
 
 
 def test_a_table_of_one_cell_is_no_scalar_and_no_error():

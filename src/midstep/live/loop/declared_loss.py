@@ -49,7 +49,7 @@ class DeclaredLoss:
     def results(
         self, controller: DebugController, model: nn.Module, step: Callable[[], Position]
     ) -> StepResults:
-        """What notes the calls: of the loss, else the forward passes of the model."""
+        """Collects the calls of the loss, or else the forward passes of the model."""
         from midstep.session.step_results import StepResults
 
         how_to = DECLARE if self._loss_fn is None else CALL

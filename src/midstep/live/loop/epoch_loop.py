@@ -84,8 +84,8 @@ class EpochLoop:
         if self.total is None:
             self.record()
 
-    def step_has(self, batches: int) -> None:
-        """The first step took so many batches: that is the user's choice."""
+    def set_batches_per_step(self, batches: int) -> None:
+        """Note how many batches the first step took; the others are expected to take as many."""
         self.needs_batches = False
         if self._steps is None and self._batches is not None:
             self._steps = math.ceil(self._batches / max(1, batches))
@@ -105,7 +105,7 @@ class EpochLoop:
         return self.progress.batches_of_step(step)
 
     def add_metrics(self, values: Mapping[str, Any]) -> None:
-        """Values that were logged between two steps: of the epoch that is finished."""
+        """Add values that were logged between two steps to the epoch that has ended."""
         self._metrics.update(values)
 
     def record(self) -> None:

@@ -1,4 +1,4 @@
-"""Ends a run that `start()` began when the interpreter exits, as leaving a block would."""
+"""Ends a run of `start()` when the interpreter exits, as the end of a `with` block would."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 MOST_PASSES = 1000
-"""A sampler that draws the data more often than this in one pass has no length that means much."""
+"""A sampler that draws more than so many times the data in one pass counts as endless."""
 
 
 def loader_length(loader: Any) -> int | None:
-    """Batches in a pass; None without a length, or with one that is only a large number.
+    """Batches in a pass; None if the loader has no length, or a sampler without an end.
 
-    A sampler of 10^10 draws stands for a loop without an end.
+    Scripts ask for 10^10 draws when they want a loop that never ends.
 
     >>> from torch.utils.data import DataLoader, RandomSampler
     >>> endless = RandomSampler(range(8), replacement=True, num_samples=10**10)

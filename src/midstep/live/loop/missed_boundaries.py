@@ -1,8 +1,8 @@
-"""`MissedBoundaries`: notices a loop whose steps the boundary misses or meets at a wrong moment.
+"""`MissedBoundaries`: notices a loop whose boundaries are missed, or come at a wrong moment.
 
 A boundary is the loader's next batch after an optimizer step. That is wrong for a loop which takes
-its batches from elsewhere, and for one which fetches a batch before the backward pass of the batch
-before: there a restored state would meet the graph of another one.
+its batches from elsewhere, and for one which fetches its next batch before the backward pass of
+this one: a state that is restored there would not fit the graph that the loop still holds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
+    from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.data.order.step_order import StepOrder
     from midstep.session.engine.training_engine import TrainingEngine
 
 log = logging.getLogger("midstep.live")
@@ -36,37 +38,51 @@ UNREAD_LOADER = (
     "or leave the loader out; a resume will not be exact, and there is no going back"
 )
 AHEAD = (
-    "the loop fetches its next batch before the backward pass of this one, so the next batch is no "
-    "boundary between two steps: fetch it at the head of the loop, or loop over `for step in "
+    "the loop fetches its next batch before the backward pass of this one, so the next batch is "
+    "not a boundary between two steps: fetch it at the head of the loop, or loop over `for step in "
     "run.steps(n)`; a resume will not be exact, and there is no going back"
 )
 BATCH_BEFORE = (
-    "run.batch was called before the iteration that trains on the batch, so the batch is in no "
-    "state: call it at the head of the iteration; a resume will not be exact, and there is no "
-    "going back"
+    "run.batch was called before the iteration that trains on the batch, so no saved state has "
+    "the batch: call run.batch at the head of the iteration; a resume will not be exact, and there "
+    "is no going back"
 )
 
 
-class Refusals:
-    """Says once that a boundary is at a wrong place, and refuses what would break there."""
+class BackRefusals:
+    """Reports once that boundaries are at a wrong moment, and refuses what would break there."""
 
     def __init__(self) -> None:
         self.engine: TrainingEngine | None = None
         """Goes back and takes checkpoints; None if the training cannot be saved."""
         self.report: Callable[[str], object] = log.warning
         """Prints it and writes the fact."""
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def say(self, words: str, *, saves: bool = True) -> None:
-        """Refuse going back because of `words`, and checkpoints unless it `saves`."""
-        if words in self._said:
+    def refuse(self, reason: str, *, keep_checkpoints: bool = True) -> None:
+        """Refuse going back from now on, and checkpoints unless `keep_checkpoints`."""
+        if reason in self._reported:
             return
-        self._said.add(words)
-        self.report(words)
+        self._reported.add(reason)
+        self.report(reason)
         if self.engine is not None:
-            self.engine.rewind.ring.clear(words)
-            if not saves:
-                self.engine.take_no_checkpoints(words)
+            self.engine.rewind.ring.clear(reason)
+            if not keep_checkpoints:
+                self.engine.take_no_checkpoints(reason)
+
+    def check_iteration(
+        self, order: OrderedLoader | StepOrder | None, *, batch_came_first: bool
+    ) -> None:
+        """Refuse what an iteration of `run.steps` cannot repeat: its batch is in no saved state.
+
+        Args:
+            order: of the loader that was given to attach; None without one.
+            batch_came_first: whether `run.batch` was called before the iteration.
+        """
+        if batch_came_first:
+            self.refuse(BATCH_BEFORE)
+        if order is not None and order.passes == 0:
+            self.refuse(UNREAD_LOADER)
 
 
 class StepCalls:
@@ -111,10 +127,11 @@ class MissedBoundaries:
 
     Args:
         model: its forward pass with gradients is noted.
+        refusals: refuses going back if the loop fetches batches ahead.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
+    def __init__(self, model: nn.Module, refusals: BackRefusals) -> None:
+        self._model, self._refusals = model, refusals
         self.is_first = True
         """Whether no boundary was met yet."""
         self._handle: Any = None
@@ -136,15 +153,17 @@ class MissedBoundaries:
         self._has_forward = False
 
     def boundary_met(self) -> bool:
-        """A batch was requested after an optimizer step; True if it is found to be ahead."""
+        """A batch was requested after an optimizer step; True if the loop fetches batches ahead."""
         self.is_first = False
         if self._handle is not None:
             self.is_ahead = self._has_forward
             self.close()
+        if self.is_ahead:
+            self._refusals.refuse(AHEAD)
         return self.is_ahead
 
-    def of_this_step(self, batches: list[Any]) -> list[Any]:
-        """The batches that the step trained on, if its last one is that of the next step."""
+    def drop_prefetched(self, batches: list[Any]) -> list[Any]:
+        """The batches that the step trained on: its last one was fetched for the next step."""
         before, self._next = self._next, batches[-1] if batches else None
         return [*([] if before is None else [before]), *batches[:-1]]
 

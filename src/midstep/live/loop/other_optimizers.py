@@ -1,4 +1,4 @@
-"""`OtherOptimizers`: counts the steps of the optimizers beside the first, and reads their rates."""
+"""`OtherOptimizers`: counts the steps of all optimizers but the first, and reads their rates."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class OtherOptimizers:
         self._rates: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, parts: TrainingParts) -> OtherOptimizers:
-        """Those of a training."""
+    def from_parts(cls, parts: TrainingParts) -> OtherOptimizers:
+        """Count the optimizers of a training, except its first."""
         names: Sequence[str] = parts.optimizer_names
         return cls(names[0], dict(zip(names[1:], parts.optimizers[1:], strict=True)))
 
@@ -38,8 +38,8 @@ class OtherOptimizers:
         return bool(self._optimizers)
 
     @property
-    def most(self) -> int:
-        """Steps of the one that made most since the last `take`."""
+    def largest_step_count(self) -> int:
+        """Steps of the optimizer that stepped most often since the last `take`."""
         return max(self._counts.values(), default=0) if self._optimizers else 0
 
     @contextmanager

@@ -43,13 +43,14 @@ class SavedTraining:
         report: Callable[[str], object],
     ) -> None:
         from midstep.session.engine.resume import find_resume_point
-        from midstep.session.ranks import RankMeeting
+        from midstep.session.ranks import RankMeeting, check_can_resume
         from midstep.session.state.generators import search_parts
         from midstep.session.state.training_state import TrainingState, find_loader_generators
 
         if config.resume != "never" and loader.unordered is not None:
             raise ConfigError(f"resume={config.resume!r} is not possible: {loader.unordered}")
-        self._parts, self._why_not = parts, loader.unordered
+        self._parts, self._why_not, self._report = parts, loader.unordered, report
+        check_can_resume(config.resume, parts.model)
         fingerprints = _fingerprints(parts, config)
         self._meeting = RankMeeting.open()
         self.resume_point = find_resume_point(
@@ -68,7 +69,12 @@ class SavedTraining:
                 report(f"a resume will not be exact: {words}")
 
     def open_engine(
-        self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]
+        self,
+        undo: ExitStack,
+        run: Run,
+        loop: LoopPort,
+        inexact: list[str],
+        given: Mapping[str, Any],
     ) -> list[str]:
         """Connect the loop with an engine, if its state can be saved, and offer the commands.
 
@@ -90,6 +96,8 @@ class SavedTraining:
                 run, self._state, replay, on_fault="disable", meeting=self._meeting
             )
             undo.callback(engine.close)
+            engine.comparisons.given_settings = given
+            engine.report_moved = lambda words: self._report(f"a resume will not be exact: {words}")
             engine.open(self.resume_point, inexact)
             engine.name_untracked()
             loop.use(engine, replay)
@@ -102,8 +110,10 @@ def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, A
     """What identifies the training at a resume; data are read only if one is requested."""
     from midstep.session.checkpoint.fingerprint import fingerprints
     from midstep.session.engine.resume import training_fingerprints
+    from midstep.session.ranks import why_no_state
 
     if config.resume == "never":
-        known = fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
+        model = parts.model if why_no_state(parts.model) is None else None
+        known = fingerprints(model=model, optimizer=parts.optimizer, seed=config.seed)
         return {**known, "also": parts.extra_state.names} if parts.extra_state else known
     return training_fingerprints(parts, config)

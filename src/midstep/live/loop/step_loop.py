@@ -65,7 +65,7 @@ class StepLoop:
             return
         self._is_open = True
         try:
-            # Read anew each time: a boundary may have taken the position back.
+            # Read again each time: a boundary may have rewound the position.
             while n is None or position.index < n:
                 port.in_iteration = True
                 port.time_step()

@@ -15,7 +15,7 @@ SAMPLES_KEPT = 512
 BYTES_KEPT = 16 * 2**20
 """Micro-batches after this many bytes are not kept either, except for the first one."""
 BYTES_KEPT_FOR_STOP = 256 * 2**20
-"""The same while a breakpoint may stop the step, whose inputs are then all looked at."""
+"""The same limit while a breakpoint may stop the step: then all its inputs are checked."""
 MICRO_BATCHES_KEPT = 4096
 """Bounds the memory of a loop that never reaches an optimizer step."""
 

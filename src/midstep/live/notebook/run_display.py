@@ -94,17 +94,17 @@ def relative(path: Path) -> Path:
 
 def _facts(state: Mapping[str, Any]) -> list[str]:
     """State, progress and last loss in words."""
-    words = [str(state["state"]), f"step {_of(state['step'], state.get('total_steps'))}"]
+    words = [str(state["state"]), f"step {_count_of(state['step'], state.get('total_steps'))}"]
     if state.get("epoch") is not None:
         total = state.get("total_epochs")
-        words.append(f"epoch {_of(min(state['epoch'] + 1, total or sys.maxsize), total)}")
+        words.append(f"epoch {_count_of(min(state['epoch'] + 1, total or sys.maxsize), total)}")
     loss = state.get("loss")
     if isinstance(loss, int | float):
         words.append(f"loss {loss:.4g}")
     return words
 
 
-def _of(count: int, total: int | None) -> str:
+def _count_of(count: int, total: int | None) -> str:
     return f"{count:,} of {total:,}" if total else f"{count:,}"
 
 

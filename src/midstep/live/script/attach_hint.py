@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
+    from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
 
 LOCALS = "midstep run cannot reach the local variables of the script; use midstep.attach in it"
@@ -16,38 +17,51 @@ LOCALS = "midstep run cannot reach the local variables of the script; use midste
 
 
 def attach_hint(
-    script: str,
+    script: ScriptCommand,
     names: ScriptNames,
     roots: Mapping[str, nn.Module],
     tensors: Mapping[str, Any],
     optimizers: Sequence[Any],
+    loader: Any,
 ) -> list[str]:
     """Lines to print: the three lines that would add going back and resuming.
 
     Args:
-        script: its path or name.
-        names: those of its variables.
+        script: the command that runs it.
+        names: of its variables.
         roots: the modules that it trains.
         tensors: what it trains without a module.
         optimizers: all of them, the first one that steps first.
+        loader: gave the batch of the first step; None if no variable holds one that did.
     """
+    file = script.target if script.is_module else Path(script.target).name
     if not roots or tensors:
         return [
             "going back and resuming need midstep.attach, and a torch.nn.Module that owns all that "
-            f"{Path(script).name} trains; now no module owns {_shortened(tensors)}"
+            f"{file} trains; now no module owns {_shortened(tensors)}"
         ]
-    first, *others = [names.optimizer_name(each) for each in optimizers]
-    steppers = [first or "optimizer", *sorted(name for name in others if name)]
-    loader, script_name = names.loader_name(), Path(script).name
-    arguments = [_as_code(list(roots)), _as_code(steppers), *([loader] if loader else [])]
-    arguments += _scheduler_arguments(names.scheduler_names())
-    arguments += [f'run_name="{Path(script).stem}"', 'resume="auto"']
+    first, *others = [
+        (names.optimizer_name(each), names.optimizer_code(each)) for each in optimizers
+    ]
+    if first[0] is not None and first[1] is None:
+        return [
+            "going back and resuming need midstep.attach around a loop of the script; here a "
+            f"library has the loop, the optimizer is not a variable of {file}"
+        ]
+    steppers = {first[0] or "optimizer": first[1] or "optimizer"}
+    steppers |= {name: code for name, code in sorted(others, key=str) if name and code}
+    modules = {name: names.code_of(each) or name for name, each in roots.items()}
+    arguments = [_as_code(modules), _as_code(steppers)]
+    if loader is not None:
+        arguments.append(names.code_of(loader) or "loader")
+    arguments += _declared(names)
+    arguments += [f'run_name="{script.name}"', 'resume="auto"']
     loop = "for step in run.steps(number_of_steps):"
     if loader is not None:
         loop = "for epoch in run.epochs(number_of_epochs):"
     return [
-        "going back and resuming need the local variables of a script, which are out of reach; "
-        f"these lines in {script_name} add both:",
+        "going back and resuming need the local variables of a script, which midstep run cannot "
+        f"reach; these lines in {file} add both:",
         "    import midstep",
         f"    with midstep.attach({', '.join(arguments)}) as run:",
         f"        {loop}",
@@ -56,18 +70,31 @@ def attach_hint(
     ]
 
 
-def _scheduler_arguments(names: Sequence[str]) -> list[str]:
-    """The argument of `attach` for one scheduler, or for several."""
-    if len(names) == 1:
-        return [f"scheduler={names[0]}"]
-    return [f"extra_state={_as_code(names)}"] if names else []
+def _declared(names: ScriptNames) -> list[str]:
+    """The arguments of `attach` for schedulers and for a scaler."""
+    from torch.amp import GradScaler
+    from torch.optim.lr_scheduler import LRScheduler
+
+    schedulers, scalers = names.all_of(LRScheduler), names.all_of(GradScaler)
+    extra: dict[str, str] = {}
+    arguments = []
+    for argument, parts in (("scheduler", schedulers), ("scaler", scalers)):
+        if len(parts) == 1:
+            arguments.append(f"{argument}={next(iter(parts.values()))}")
+        else:
+            extra |= parts
+    return [*arguments, *([f"extra_state={_as_code(extra)}"] if extra else [])]
 
 
-def _as_code(names: Sequence[str]) -> str:
-    """One name, or a dict of several."""
-    if len(names) == 1:
-        return names[0]
-    return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
+def _as_code(parts: Mapping[str, str]) -> str:
+    """The code of one part, or a dict of several."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    return "{" + ", ".join(f"{_quoted(name)}: {code}" for name, code in parts.items()) + "}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', "'") + '"'
 
 
 def _shortened(names: Iterable[str]) -> str:

@@ -43,7 +43,7 @@ class ScriptEpochs:
                 self._record()
 
     def pass_ended(self, iterator: Any) -> None:
-        """A pass is over; one without a step, such as a validation, is no epoch."""
+        """A pass is over; one without a step, such as a validation, is not an epoch."""
         # The pass of the first step began before there was a run.
         began = self._passes.pop(iterator, self._progress.first_step)
         if self._run.step > began and self._cost is None:

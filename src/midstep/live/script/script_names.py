@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from midstep.live.script.frame_locals import unchanged_locals
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +24,16 @@ def is_installed(frame: FrameType) -> bool:
     return "site-packages" in frame.f_code.co_filename
 
 
-def named_values(frame: FrameType | None, *, only_script: bool = False) -> list[tuple[str, Any]]:
+class Variable(NamedTuple):
+    """A variable of a script, or what is in a container or in an attribute of `self`."""
+
+    name: str
+    value: Any
+    code: str | None
+    """The expression of the script that gives this value; None if a library holds it."""
+
+
+def named_values(frame: FrameType | None, *, only_script: bool = False) -> list[Variable]:
     """Variables of the functions that are running, the innermost first, with their names.
 
     Also what is in an attribute of `self`, and in a short list, tuple or dict.
@@ -31,42 +42,48 @@ def named_values(frame: FrameType | None, *, only_script: bool = False) -> list[
         frame: the innermost frame; those of torch and of midstep are passed over.
         only_script: pass over all installed libraries; a trainer of one may hold the model.
     """
-    values: list[tuple[str, Any]] = []
+    values: list[Variable] = []
     seen_globals: set[int] = set()
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         is_passed = (module + ".").startswith(_LIBRARIES) or (only_script and is_installed(frame))
         if not is_passed:
-            values += _variables(frame)
+            variables = _variables(frame)
             if id(frame.f_globals) not in seen_globals:
                 seen_globals.add(id(frame.f_globals))
-                values += _inside(frame.f_globals)
+                variables += _inside(frame.f_globals)
+            if is_installed(frame):
+                variables = [each._replace(code=None) for each in variables]
+            values += variables
         frame = frame.f_back
     return values
 
 
-def _variables(frame: FrameType) -> list[tuple[str, Any]]:
+def _variables(frame: FrameType) -> list[Variable]:
     """The local variables of a function; none of a module, whose variables are its globals."""
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return []
-    variables = frame.f_locals
-    owner = variables.get("self")
-    values = [*_inside(variables), *_inside(getattr(owner, "__dict__", {}))]
-    if type(variables) is dict:
-        # Up to Python 3.12 the frame keeps this copy, and with it every batch and graph in it.
-        variables.clear()
-    return values
+    with unchanged_locals(frame) as variables:
+        owner = getattr(variables.get("self"), "__dict__", {})
+        return [*_inside(variables), *_inside(owner, "self.")]
 
 
-def _inside(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _inside(variables: Mapping[str, Any], prefix: str = "") -> Iterator[Variable]:
     for name, value in list(variables.items()):
         if not isinstance(name, str) or name.startswith("__") or name == "self":
             continue
-        yield name, value
+        code = prefix + name
+        yield Variable(name, value, code)
+        items: Iterable[tuple[Any, Any]] = ()
         if isinstance(value, list | tuple) and len(value) <= MOST_ITEMS:
-            yield from ((f"{name}[{index}]", item) for index, item in enumerate(value))
+            items = enumerate(value)
         elif isinstance(value, dict) and len(value) <= MOST_ITEMS:
-            yield from ((f"{name}[{key}]", item) for key, item in value.items())
+            items = value.items()
+        for index, (key, item) in enumerate(items):
+            if isinstance(key, str | int):
+                yield Variable(f"{name}[{key}]", item, f"{code}[{key!r}]")
+            else:  # to write a key such as a tensor may take long
+                yield Variable(f"{name}[{index}]", item, None)
 
 
 class ScriptNames:
@@ -79,12 +96,19 @@ class ScriptNames:
     def __init__(self, frame: FrameType | None) -> None:
         self.values = named_values(frame)
 
-    def roots(self, parameters: Sequence[torch.Tensor]) -> dict[str, nn.Module]:
-        """The outermost modules that own some of these parameters, by name."""
+    def roots(
+        self, parameters: Sequence[torch.Tensor], known: Mapping[str, nn.Module] | None = None
+    ) -> dict[str, nn.Module]:
+        """The outermost modules that own some of these parameters, by name, after the known ones.
+
+        Args:
+            parameters: what is trained.
+            known: modules that own others.
+        """
         from torch import nn
 
         wanted, named = {id(each) for each in parameters}, dict[int, tuple[str, nn.Module]]()
-        for name, value in self.values:
+        for name, value, _ in self.values:
             if isinstance(value, nn.Module) and id(value) not in named and _owns(value, wanted):
                 named[id(value)] = (name, value)
         inner = {
@@ -93,7 +117,7 @@ class ScriptNames:
             for part in module.modules()
             if part is not module
         }
-        roots = dict[str, nn.Module]()
+        roots = dict(known or {})
         for key, (name, module) in named.items():
             if key not in inner:
                 roots[_free_name(name, roots)] = module
@@ -110,28 +134,42 @@ class ScriptNames:
             names[_free_name(self._name_of(tensor) or f"parameter[{index}]", names)] = tensor
         return names
 
-    def loader(self) -> Any:
-        """The first DataLoader; None without one."""
+    def loader(self, order: int | None) -> Any:
+        """The DataLoader that draws its batches in this order; None without one.
+
+        Args:
+            order: id of the sampler of the iterator that gave the script a batch to train on.
+        """
         from torch.utils.data import DataLoader
 
-        return next((value for _, value in self.values if isinstance(value, DataLoader)), None)
+        loaders = (each.value for each in self.values if isinstance(each.value, DataLoader))
+        return next((each for each in loaders if id(each._index_sampler) == order), None)
 
-    def loader_name(self) -> str | None:
-        """The name of that loader."""
-        loader = self.loader()
-        return None if loader is None else self._name_of(loader)
-
-    def scheduler_names(self) -> list[str]:
-        """The names of the learning-rate schedulers."""
-        from torch.optim.lr_scheduler import LRScheduler
-
-        names = {
-            id(each): name for name, each in self.values[::-1] if isinstance(each, LRScheduler)
+    def all_of(self, kind: type) -> dict[str, str]:
+        """Names and code of the objects of a class, in the order of their names."""
+        named = {
+            id(each.value): (each.name, each.code)
+            for each in self.values[::-1]
+            if isinstance(each.value, kind) and each.code is not None
         }
-        return sorted(names.values())
+        return dict(sorted(named.values()))
+
+    def code_of(self, wanted: object) -> str | None:
+        """The expression of the script that gives this object; None if no variable holds it."""
+        codes = (each.code for each in self.values if each.value is wanted)
+        return next((code for code in codes if code is not None), None)
+
+    def optimizer_code(self, optimizer: Optimizer) -> str | None:
+        """The expression of an optimizer, or of the object that wraps it, as Accelerate does."""
+        wrappers = (
+            each.code
+            for each in self.values
+            if each.code is not None and getattr(each.value, "optimizer", None) is optimizer
+        )
+        return self.code_of(optimizer) or next(wrappers, None)
 
     def _name_of(self, wanted: object) -> str | None:
-        return next((name for name, value in self.values if value is wanted), None)
+        return next((each.name for each in self.values if each.value is wanted), None)
 
 
 def _owns(module: nn.Module, parameters: set[int]) -> bool:

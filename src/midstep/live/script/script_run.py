@@ -18,9 +18,9 @@ from midstep.live.notebook.run_display import relative
 from midstep.live.page import Page
 from midstep.live.run_socket import serve_on_socket
 from midstep.live.script.attach_hint import LOCALS, attach_hint
-from midstep.live.script.found_modules import as_one_module, not_owned, parameters_of
 from midstep.live.script.patches.script_settings import plain_settings
 from midstep.live.script.script_epochs import ScriptEpochs
+from midstep.live.script.script_modules import as_one_module, not_owned, parameters_of
 from midstep.session import Run
 from midstep.session.engine.session_commands import SessionCommands
 from midstep.session.hooks import LayerNorms
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from midstep.control.capture.sample_results import Results
-    from midstep.live.script.program.script_command import ScriptCommand
     from midstep.live.script.script_names import ScriptNames
     from midstep.live.script.step_window import StepWindow
-    from midstep.session.evidence.console_capture import ConsoleCapture
+    from midstep.live.script.watched_script import WatchedScript
     from midstep.session.ranks import RankGroup
     from midstep.session.step_results import Position
 
@@ -55,19 +54,13 @@ class ScriptRun:
     With several optimizers, each has its own under its name in the script: `lr.NAME`, `loss.NAME`.
 
     Args:
-        command: the script, and the options of the run.
+        watched: the script: its command, and what captures what it prints.
         step: returns what was backpropagated since the last optimizer step; None if nothing of the
             script is to be noted now.
-        console: captures what the script prints; None if that is off.
     """
 
-    def __init__(
-        self,
-        command: ScriptCommand,
-        step: Callable[[], Position | None],
-        console: ConsoleCapture | None,
-    ) -> None:
-        self._command, self._step, self._console = command, step, console
+    def __init__(self, watched: WatchedScript, step: Callable[[], Position | None]) -> None:
+        self._watched, self._command, self._step = watched, watched.command, step
         self.controller = DebugController()
         self.roots: dict[str, nn.Module] = {}
         """The modules that are trained, by their names in the script."""
@@ -96,6 +89,7 @@ class ScriptRun:
         names: ScriptNames,
         settings: Mapping[str, Any],
         group: RankGroup | None,
+        loader: Any,
     ) -> bool:
         """Open page and run; False, with a line on standard error, if that is not possible.
 
@@ -105,7 +99,9 @@ class ScriptRun:
             names: those of the script's variables.
             settings: for the header record.
             group: the process group of which this is the first rank.
+            loader: gave the first batch; None if no variable holds one that did.
         """
+        self._loader = loader
         try:
             with ExitStack() as undo:
                 self._open(undo, optimizer, optimizers, names, settings)
@@ -122,9 +118,10 @@ class ScriptRun:
         elif self._command.starts_paused:
             self.controller.pause()
         others = [each for each in optimizers if each is not optimizer]
-        given = self._command.target, names, self.roots, self._tensors, [optimizer, *others]
-        for words in attach_hint(*given):
+        given = names, self.roots, self._tensors, [optimizer, *others], self._loader
+        for words in attach_hint(self._command, *given):
             print_notice(words)
+        self._loader = None
         return True
 
     def _open(
@@ -143,9 +140,7 @@ class ScriptRun:
             page = Page(command.save_dir, command.port)  # first: a refusal leaves no directory
             undo.callback(page.close)
         self._find(optimizer, optimizers, names)
-        parts = TrainingParts(
-            model=self._model, optimizers=[optimizer], train_loader=names.loader()
-        )
+        parts = TrainingParts(model=self._model, optimizers=[optimizer], train_loader=self._loader)
         run = self._opened = undo.enter_context(self._open_run(parts, settings))
         parts.release()
         reporter = self._measure(optimizer)
@@ -183,7 +178,7 @@ class ScriptRun:
             run_dir=command.run_dir,
             command=command.for_people(),
             on_error="park" if command.parks else "raise",
-            console=self._console or False,
+            console=self._watched.console or False,
             evidence=command.keeps_evidence,
         )
 
@@ -194,8 +189,13 @@ class ScriptRun:
         self._main = optimizer
         self._name(optimizer, names)
         self._measured = [optimizer, *(each for each in optimizers if each is not optimizer)]
+        self.roots = {}
+        self._find_modules(names)
+
+    def _find_modules(self, names: ScriptNames) -> None:
+        """Find what the optimizers train, besides the modules that are known."""
         parameters = parameters_of(self._measured)
-        self.roots = names.roots(parameters)
+        self.roots = names.roots(not_owned(parameters, self.roots), known=self.roots)
         self._tensors = names.tensor_names(not_owned(parameters, self.roots))
         self._model = as_one_module(self.roots, self._tensors)
 
@@ -211,12 +211,16 @@ class ScriptRun:
         # An empty module: counting zeros puts hooks on the model, and the script may save or copy
         # it with them.
         self._metrics = RuntimeMetrics(nn.Module(), optimizer, self.controller)
-        self._run.show(LayerNorms(), model=self._model, optimizer=self._measured)
+        self._show_layers()
         self._reporter = StepReporter(self._run, self._metrics)
-        model = self._model if len(self.roots) == 1 and not self._tensors else None
+        is_hooked = len(self.roots) == 1 and not self._tensors
+        model = self._model if is_hooked and not self._watched.compiles_functions else None
         self.results = StepResults(self.controller, None, HOW_TO, self._step, model)
         """Losses and predictions of samples."""
         return self._reporter
+
+    def _show_layers(self) -> None:
+        self._run.show(LayerNorms(), model=self._model, optimizer=self._measured)
 
     def _only_look(self, group: RankGroup) -> None:
         """Refuse what would make the other ranks wait for this one, or train without it."""
@@ -231,13 +235,26 @@ class ScriptRun:
 
     # -- several trainings ------------------------------------------------------------------------
 
+    def is_main(self, optimizer: Optimizer) -> bool:
+        """Whether its learning rate and loss are those of the run."""
+        return optimizer is self._main
+
     def is_main_held(self, names: ScriptNames) -> bool:
         """Whether a variable of the script holds the main optimizer: its training goes on then."""
         return names.optimizer_name(self._main) is not None
 
     def join(self, optimizer: Optimizer, names: ScriptNames) -> None:
-        """Another optimizer of the same training makes its first step."""
+        """Another optimizer of the same training makes a step.
+
+        It may be of a training that began before the present one, and takes turns with it.
+        """
         self._name(optimizer, names)
+        if all(each is not optimizer for each in self._measured):
+            self._measured.append(optimizer)
+            self._find_modules(names)
+            self._parts.model = self._model
+            self._run.offer_tensors(self._model)
+            self._show_layers()
         self._parts.optimizers = [*self._parts.optimizers, optimizer]
         self._parts.names_in_dict = [self.names[id(each)] for each in self._parts.optimizers]
 
@@ -311,21 +328,30 @@ class ScriptRun:
                     scalars[f"lr.{name}"] = window.rates[key]
         if self._trainings > 1:
             scalars["training"] = self._trainings
-        self.epochs.step_finished(loss, window.batches.count)
+        batches = window.batches(main)
+        self.epochs.step_finished(loss, batches.count)
         self._reporter.report(
             step=self.step + 1,
             epoch=self.epochs.number,
             loss=loss,
             scalars=scalars,
-            batches=window.batches.batches,
+            batches=batches.batches,
             sample_ids=None,
-            results=self._results_of(window, loss),
+            results=self._results_of(batches.batches, loss),
             mark=StepMark(None, rate, loss),
         )
 
-    def _results_of(self, window: StepWindow, loss: Any) -> Results | str | None:
+    def _results_of(self, batches: Sequence[Any], loss: Any) -> Results | str | None:
         is_observed = self.controller.captures.is_observed
-        return self.results.take(window.batches.batches, loss) if is_observed else None
+        return self.results.take(batches, loss) if is_observed else None
+
+    def begin_phase(self, name: str) -> dict[str, Any] | None:
+        """Show what happens between two steps; returns the fields to describe after it.
+
+        None while another phase is shown, such as what follows an epoch.
+        """
+        status = self.controller.status
+        return status.begin_phase(name) if status.phase is None else None
 
     def pass_boundary(self) -> bool:
         """Count the step, run commands, park if paused; False if the run was stopped."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,14 +21,15 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.media.media_value import scalars_of
 from midstep.live.loop.other_optimizers import has_closure
-from midstep.live.script.backpropagated import Backpropagated, loss_value
-from midstep.live.script.found_modules import parameters_of
 from midstep.live.script.patches.logged_scalars import scalars_in
+from midstep.live.script.pending_gradients import LossesSinceStep, loss_value
+from midstep.live.script.script_modules import parameters_of
 from midstep.live.script.script_names import ScriptNames, named_values
 from midstep.live.script.script_run import ScriptRun
 from midstep.live.script.step_window import StepWindow
 from midstep.session.hooks.forward_hooks import ForwardHooks
 from midstep.session.ranks import RankGroup
+from midstep.session.step_report import fold_names
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +38,11 @@ if TYPE_CHECKING:
     from midstep.live.script.watched_script import WatchedScript
 
 log = logging.getLogger("midstep.live")
-OWN_NAMES = frozenset({"loss", "lr"})
+EVALUATION = "without gradients"
+"""The phase of passes without gradients between two steps: an evaluation, or samples."""
+EVALUATION_S = 1.0
+"""Shorter ones, such as an agent that acts, are not shown as a phase."""
+OWN_NAMES = frozenset({"loss", "lr", "grad_norm"})
 """Scalars of ours; one of the same name from a tracker is shown with the tracker's name."""
 
 
@@ -59,14 +65,16 @@ class ScriptSteps:
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._met: weakref.WeakSet[Optimizer] = weakref.WeakSet()  # those that made a step
         self._thread: int | None = None
-        self._next = Backpropagated()
+        self._made_in = threading.get_ident()  # the thread that made the first optimizer
+        self._next = LossesSinceStep()
         self._window = StepWindow()
         self._clock: int | None = None  # the optimizer whose step ends a step of the run
         self._batches_given = [0, 0]  # by loaders, in the step before and in this one
         self._in_backward = False
         self._in_step: Optimizer | None = None
         self._had_loss = False  # whether the step in progress was preceded by a backward pass
-        self._has_hooks = True  # off once the script compiles functions of its own
+        self._evaluated_since: float | None = None  # when passes without gradients began
+        self._evaluation: dict[str, Any] | None = None  # what is described after this phase
         self.run: ScriptRun | None = None
         """The run; None before the first step."""
         self.optimizer_steps = 0
@@ -96,7 +104,7 @@ class ScriptSteps:
 
     def _watch_modules(self, optimizer: Optimizer) -> None:
         self._optimizers.add(optimizer)
-        if self._has_hooks:
+        if not self._watched.compiles_functions:
             names = ScriptNames(sys._getframe())
             for module in names.roots(parameters_of([optimizer])).values():
                 self._hooks.watch(module)
@@ -106,16 +114,19 @@ class ScriptSteps:
         if not self._is_watching() or self._in_step not in (None, optimizer):
             return
         self.optimizer_steps += 1
+        self._end_evaluation()
         if self.run is None:
             self._guard.run(self._open, optimizer)
             if self.run is None or self.is_off:
                 return
             self._continue_or_stop(self.run.enter())
-        elif optimizer not in self._met:
+        elif optimizer not in self._met or id(optimizer) not in self.run.names:
             self._meet(optimizer, self.run)
         elif id(optimizer) in self._window.stepped:
             # Nothing else told that a step has ended: from now on the optimizer that was last does.
-            self._clock = self._window.stepped[-1]
+            # Not if one that helps the main one repeats, as an actor that steps twice for a critic.
+            if self.run.is_main(optimizer):
+                self._clock = self._window.stepped[-1]
             self._end_step()
         else:
             self._begin_next(by_batch=False)
@@ -131,11 +142,13 @@ class ScriptSteps:
         self._met.add(optimizer)
         self._optimizers.add(optimizer)
         self.is_opening = True
-        run = ScriptRun(self._watched.command, self._in_training, self._watched.console)
+        run = ScriptRun(self._watched, self._in_training)
         try:
-            self._watched.settings.add_variables(named_values(sys._getframe(), only_script=True))
+            settings, loader = self._watched.settings, names.loader(self._next.batch_order)
+            variables = named_values(sys._getframe(), only_script=True)
+            settings.add_variables([(each.name, each.value) for each in variables])
             is_open = run.open(
-                optimizer, list(self._optimizers), names, self._watched.settings.values, group
+                optimizer, list(self._optimizers), names, settings.values, group, loader
             )
         finally:
             self.is_opening = False
@@ -147,7 +160,7 @@ class ScriptSteps:
 
     def _watch_again(self, run: ScriptRun) -> None:
         """Watch the modules that the run has found, which may have been wrapped meanwhile."""
-        for module in run.roots.values() if self._has_hooks else ():
+        for module in () if self._watched.compiles_functions else run.roots.values():
             self._hooks.forget(module)
             self._hooks.watch(module)
 
@@ -156,7 +169,8 @@ class ScriptSteps:
         names = self._guard.run(ScriptNames, sys._getframe())
         if names is None:
             return
-        begins_training = not run.is_main_held(names)
+        # Trainings may also take turns: then one that made steps before comes back.
+        begins_training = optimizer not in self._met and not run.is_main_held(names)
         if self._window.stepped and (begins_training or self._is_complete()):
             self._end_step()
         self._guard.run(self._join, optimizer, run, names, begins_training)
@@ -188,7 +202,7 @@ class ScriptSteps:
 
     def _note_step(self, optimizer: Optimizer, run: ScriptRun) -> None:
         run.after_step(optimizer)
-        self._window.add_step(id(optimizer), self._next)
+        self._window.add_step(id(optimizer), self._next, self._next.batches_of(optimizer))
         self._next.clear()
 
     def step_skipped(self) -> None:
@@ -196,10 +210,20 @@ class ScriptSteps:
         if self._is_watching():
             self._next.clear()
 
-    def gradients_dropped(self) -> None:
-        """`zero_grad` before a step: the backward passes so far have no effect."""
-        if self._is_watching() and self._in_step is None and len(self._optimizers) == 1:
-            self._next.clear()
+    def gradients_dropped(self, parameters: Iterator[Any]) -> None:
+        """`zero_grad` before a step: the backward passes so far have no effect.
+
+        Args:
+            parameters: whose gradients were dropped.
+        """
+        if self._is_watching() and self._in_step is None and self._next.has_gradients:
+            self._guard.run(self._drop_losses, parameters)
+
+    def _drop_losses(self, parameters: Iterator[Any]) -> None:
+        # Optimizers that wrap another one train the same parameters.
+        firsts = {id(next(iter(parameters_of([each])), None)) for each in self._optimizers}
+        if len(firsts) == 1 and any(id(each) in firsts for each in parameters):
+            self._next.drop()
 
     # -- losses -----------------------------------------------------------------------------------
 
@@ -238,28 +262,40 @@ class ScriptSteps:
 
     def after_batch(self, iterator: Any, batch: Any) -> None:
         """A DataLoader gave a batch; one that was requested without gradients is not trained on."""
-        if self._is_watching() and torch.is_grad_enabled():
+        if not self._is_watching() or self._is_fetched_ahead():
+            return
+        if not torch.is_grad_enabled():
+            self._guard.run(self._evaluating)
+        else:
             self._batches_given[1] += 1
             self._guard.run(self._next.batch_fetched, iterator, batch)
             if self.run is not None:
                 self._guard.run(self.run.epochs.batch_given, iterator)
 
+    def _is_fetched_ahead(self) -> bool:
+        """Whether this is a thread that fetches batches for the one that trains."""
+        return self._thread is None and threading.get_ident() != self._made_in
+
     def pass_ended(self, iterator: Any) -> None:
         """A pass over a DataLoader is over."""
-        if self._is_watching() and torch.is_grad_enabled() and self.run is not None:
-            self._guard.run(self.run.epochs.pass_ended, iterator)
+        if self._is_watching() and torch.is_grad_enabled():
+            self._guard.run(self._next.pass_ended, iterator)
+            if self.run is not None:
+                self._guard.run(self.run.epochs.pass_ended, iterator)
 
     # -- modules ----------------------------------------------------------------------------------
 
     def _model_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        if torch.compiler.is_compiling() or not self._is_watching():
             return
-        if self._is_watching():
-            if self._in_step is None:
-                self._begin_next(by_batch=False)
-            self._guard.run(self._next.forward_called, module, args, kwargs)
+        if not torch.is_grad_enabled():
+            self._guard.run(self._evaluating)
+            return
+        if self._in_step is None:
+            self._begin_next(by_batch=False)
+        self._guard.run(self._next.forward_called, module, args, kwargs)
 
     def before_compilation(self, model: nn.Module | None) -> None:
         """A model, or a function that may call any model, is about to be compiled."""
@@ -268,15 +304,14 @@ class ScriptSteps:
         if model is not None:
             self._guard.run(self._hooks.forget, model)
         else:
-            self._has_hooks = False
             self._guard.run(self._hooks.close)
 
     def model_compiled(self, compiled: nn.Module) -> None:
         """`torch.compile` returned this in place of a model."""
-        if self._has_hooks and not self.is_off:
+        if not (self._watched.compiles_functions or self.is_off):
             self._guard.run(self._hooks.watch, compiled)
 
-    def _in_training(self) -> Backpropagated | None:
+    def _in_training(self) -> LossesSinceStep | None:
         """What a forward pass belongs to that has just ended."""
         return self._next if self._is_watching() and self._in_step is None else None
 
@@ -288,7 +323,7 @@ class ScriptSteps:
             self._guard.run(self._add_scalars, source, values)
 
     def _add_scalars(self, source: str, values: Mapping[str, Any]) -> None:
-        scalars = scalars_in(values)
+        scalars = fold_names(scalars_in(values))  # `learning_rate` is ours, too
         named = {f"{source}/{k}" if k in OWN_NAMES else k: v for k, v in scalars.items()}
         if self.run is None or self._window.stepped or self._next.has_begun:
             self._window.add_scalars(named)
@@ -299,8 +334,25 @@ class ScriptSteps:
 
     # -- the boundary -----------------------------------------------------------------------------
 
+    def _evaluating(self) -> None:
+        """Show long work without gradients between two steps, which is not a sign of a hang."""
+        if self.run is None or self._in_step is not None or self._evaluation is not None:
+            return
+        now = time.monotonic()
+        if self._evaluated_since is None:
+            self._evaluated_since = now
+        if now - self._evaluated_since >= EVALUATION_S:
+            self._evaluation = self.run.begin_phase(EVALUATION)
+
+    def _end_evaluation(self) -> None:
+        self._evaluated_since = None
+        if self._evaluation is not None and self.run is not None:
+            fields, self._evaluation = self._evaluation, None
+            self.run.controller.status.describe(**fields)
+
     def _begin_next(self, *, by_batch: bool) -> None:
         """End the step before, if what happens now belongs to the next one."""
+        self._end_evaluation()
         if self._window.stepped and (by_batch or self._is_complete()):
             self._end_step()
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.fault_guard import disable_on_error
 from midstep.core.standard_streams import print_notice
 from midstep.live.mode import current_mode
+from midstep.live.script.patches.function_patches import Patches
 from midstep.live.script.patches.import_hook import ImportHook
 from midstep.live.script.patches.logged_scalars import SCALAR_SOURCES, take_scalars
-from midstep.live.script.patches.replaced import Patches
 from midstep.live.script.patches.script_settings import SETTING_SOURCES, ScriptSettings
 from midstep.session.evidence.console_capture import ConsoleCapture, is_console_on
 
@@ -44,6 +44,8 @@ class WatchedScript:
         """Counts the steps; None before the script has made an optimizer, and in the end."""
         self.console: ConsoleCapture | None = None
         """Captures what the script prints, from its begin on; the run writes it to its files."""
+        self.compiles_functions = False
+        """Whether the script compiles functions of its own: a hook inside would be compiled."""
         self._take_settings = disable_on_error(self.settings.add, "reading settings", log)
         self.patches = Patches()
         self._is_over = False
@@ -57,6 +59,7 @@ class WatchedScript:
     def _changes(self) -> dict[str, Callable[[ModuleType], object]]:
         return {
             "torch": self._change_torch,
+            "torch.distributed.fsdp.sharded_grad_scaler": self._change_sharded_scaler,
             "torch.utils.data.dataloader": self._change_loaders,
             "midstep.session.run": self._notice_own_run,
             **dict.fromkeys(SETTING_SOURCES, self._change_settings),
@@ -73,6 +76,8 @@ class WatchedScript:
 
     def _leave_fork(self) -> None:
         """In a forked child, such as a worker of a loader: run and page belong to the parent."""
+        if self.steps is not None:
+            self.steps.is_off = True  # hooks on modules are still called
         self._is_over, self.steps = True, None
         self._hook.remove()
         self.patches.undo()
@@ -84,6 +89,12 @@ class WatchedScript:
 
         if not self._is_over:
             watch_torch(self, torch)
+
+    def _change_sharded_scaler(self, module: ModuleType) -> None:
+        from midstep.live.script.patches.torch_patches import watch_scale
+
+        if not self._is_over:
+            watch_scale(self, module.ShardedGradScaler)
 
     def _change_loaders(self, dataloader: ModuleType) -> None:
         from midstep.live.script.patches.torch_patches import watch_loaders
@@ -112,6 +123,11 @@ class WatchedScript:
                 steps = self.steps
                 is_own = not self._is_over and (steps is None or not steps.is_opening)
                 if is_own:
+                    console, self.console = self.console, None
+                    if console is not None and named.get("console", True) is True:
+                        named["console"] = console  # with what the script has printed so far
+                    elif console is not None:
+                        console.close()
                     self.step_aside()
                 usual(run, *arguments, **named)
                 if is_own:
@@ -140,9 +156,12 @@ class WatchedScript:
             self._finish(None)
 
     def leave(self) -> None:
-        """Watch nothing more; the script continues as without midstep."""
+        """Change no further module; the script continues as without midstep.
+
+        What was changed is put back in the end: torch may be calling our hooks of all optimizers
+        at this moment, and fails if one of them is removed then.
+        """
         self._hook.remove()
-        self.patches.undo()
         if self.console is not None and (self.steps is None or self.steps.run is None):
             self.console.close()  # else the run closes it, when all is recorded
 
@@ -157,13 +176,17 @@ class WatchedScript:
         had_torch, steps = "torch" in sys.modules, self.steps
         self._finish(error)
         if error is None and (steps is None or steps.run is None):
-            why = "no optimizer of torch.optim made a step" if had_torch else "it imported no torch"
-            print_notice(f"there is no run: {why}")
+            why = (
+                "no optimizer of torch.optim made a step in this process; those that it starts are "
+                "not watched"
+            )
+            print_notice(f"there is no run: {why if had_torch else 'it imported no torch'}")
 
     def _finish(self, error: BaseException | None) -> None:
         self._is_over = True
         steps = self.steps
         self.leave()
+        self.patches.undo()
         self.steps = None
         if steps is not None:
             steps.end(error)

@@ -21,7 +21,9 @@ class Net(nn.Module):
 
 
 def train_in_child(model, results):
-    """A step in a forked child: nothing of it belongs to the run."""
+    """Two steps in a forked child: nothing of them belongs to the run."""
+    watched, model = model, copy.deepcopy(model)
+    watched(torch.ones(2, 3)).sum().backward()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model(torch.ones(2, 3)).sum().backward()
     optimizer.step()
@@ -47,9 +49,7 @@ if __name__ == "__main__":
         average = copy.deepcopy(model)
         torch.jit.script(model)(x)
     here, there = multiprocessing.Pipe()
-    child = multiprocessing.get_context("fork").Process(
-        target=train_in_child, args=(average, there)
-    )
+    child = multiprocessing.get_context("fork").Process(target=train_in_child, args=(model, there))
     child.start()
     in_child = here.recv()
     child.join()

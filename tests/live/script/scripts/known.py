@@ -5,6 +5,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import torch
 
 
@@ -22,6 +23,7 @@ class Known:
     def __init__(self):
         self.steps = []
         random.seed(0)
+        np.random.seed(0)
 
     def step(self, weights, *, loss, batch, lr, **more):
         self.steps.append(
@@ -35,7 +37,7 @@ class Known:
         )
 
     def write(self, **more):
-        generators = [torch.get_rng_state().tolist(), random.getstate()]
+        generators = [torch.get_rng_state().tolist(), random.getstate(), np.random.rand()]
         end = hashlib.sha256(repr(generators).encode()).hexdigest()
         known = {"steps": self.steps, "generators": end, **more}
         Path("known.json").write_text(json.dumps(known))

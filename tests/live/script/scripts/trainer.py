@@ -42,8 +42,9 @@ writer = SummaryWriter("tensorboard")
 def note(trainer, batch):
     logged = trainer.step / 10
     writer.add_scalar("train/progress", logged, trainer.step)
+    writer.add_scalar("learning_rate", 9.0, trainer.step)
     loss = trainer.loss
-    more = {"train/progress": logged}
+    more = {"train/progress": logged, "tensorboard/lr": 9.0}
     known.step(trainer.model.parameters(), loss=loss, batch=batch, lr=3e-3, **more)
 
 

@@ -14,8 +14,7 @@ ChangeModule = Callable[[ModuleType], object]
 class ImportHook(importlib.abc.MetaPathFinder):
     """Calls a function with each of some modules when its code has run.
 
-    The module is found and loaded by whoever would have done so; its loader is the usual one
-    afterwards.
+    The usual finders and loaders find and load the module; afterwards it has its usual loader.
 
     Args:
         changes: by the full name of the module.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
@@ -10,12 +11,12 @@ from typing import Any
 from midstep.core.errors import ConfigError
 from midstep.core.media.given_values import Unreadable, histogram, own_picture, own_value
 from midstep.core.media.media_value import MediaValue
-from midstep.live.script.patches.replaced import Patches
+from midstep.live.script.patches.function_patches import Patches
 
 TakeScalars = Callable[[str, Mapping[str, Any]], object]
 """Gets the name of the tracker and the values of one call; see `scalars_in`."""
 MOST_SCALARS = 256
-"""Of one call; a dict with more is a table."""
+"""Scalars of one call; a dict with more is a table."""
 
 SCALAR_SOURCES: Mapping[str, tuple[str, str]] = {
     "torch.utils.tensorboard.writer": ("tensorboard", "SummaryWriter"),
@@ -37,6 +38,15 @@ def take_scalars(patches: Patches, module: ModuleType, take: TakeScalars) -> Non
             patches.replace(owner, method, partial(_add_media, take=take, read=read))
     else:
         patches.replace(owner, "log", lambda usual: _log(usual, source, take))
+        _replace_bound_log(patches, owner)
+
+
+def _replace_bound_log(patches: Patches, run_class: Any) -> None:
+    """`wandb.init` sets `wandb.log` to the method of its run: an older one is not the new one."""
+    wandb = sys.modules.get("wandb")
+    run = getattr(getattr(wandb, "log", None), "__self__", None)
+    if isinstance(run, run_class):
+        patches.replace(wandb, "log", lambda _usual: partial(run_class.log, run))
 
 
 def _add_scalar(usual: Any, take: TakeScalars) -> Any:
@@ -86,7 +96,7 @@ def _text(text_string: Any, *_: Any, **__: Any) -> Any:
 def _histogram(values: Any, *_: Any, **__: Any) -> Any:
     try:
         return histogram(values)
-    except ConfigError as error:  # TensorBoard says what it thinks of them itself
+    except ConfigError as error:  # TensorBoard reports the error itself
         return Unreadable(str(error))
 
 
@@ -129,7 +139,7 @@ def scalars_in(values: Any, prefix: str = "") -> dict[str, Any]:
         elif hasattr(value, "detach") and value.numel() == 1:
             scalars[f"{prefix}{name}"] = value  # on a device it is read later: nothing waits here
         elif hasattr(value, "item") and getattr(value, "size", None) == 1:
-            scalars[f"{prefix}{name}"] = value.item()  # a number of NumPy; no table of one cell
+            scalars[f"{prefix}{name}"] = value.item()  # a number of NumPy, not a table of one cell
         if len(scalars) >= MOST_SCALARS:
             break
     return scalars

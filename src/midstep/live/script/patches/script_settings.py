@@ -9,7 +9,7 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
-from midstep.live.script.patches.replaced import Patches
+from midstep.live.script.patches.function_patches import Patches
 
 TakeSettings = Callable[[Any], object]
 _VARIABLE = re.compile(
@@ -80,7 +80,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """`value` for the record of the run; None if it is no setting."""
+    """`value` for the record of the run; None if it is not a setting."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, bool | int | float):

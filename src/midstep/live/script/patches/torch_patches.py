@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,10 @@ def _watch_optimizers(watched: WatchedScript, torch: Any) -> None:
         return init
 
     def gradients_dropped(usual: Any) -> Any:
-        def zero_grad(optimizer: Any, *arguments: Any, **named: Any) -> None:
-            usual(optimizer, *arguments, **named)
+        def zero_grad(owner: Any, *arguments: Any, **named: Any) -> None:
+            usual(owner, *arguments, **named)
             if (steps := watched.steps) is not None:
-                steps.gradients_dropped()
+                steps.gradients_dropped(_parameters(owner))
 
         return zero_grad
 
@@ -51,9 +52,17 @@ def _watch_optimizers(watched: WatchedScript, torch: Any) -> None:
 
     watched.patches.replace(torch.optim.Optimizer, "__init__", made)
     watched.patches.replace(torch.optim.Optimizer, "zero_grad", gradients_dropped)
+    watched.patches.replace(torch.nn.Module, "zero_grad", gradients_dropped)
     module = sys.modules[torch.optim.Optimizer.__module__]  # `torch.optim` hides its own module
     watched.patches.call_at_undo(module.register_optimizer_step_pre_hook(before).remove)
     watched.patches.call_at_undo(module.register_optimizer_step_post_hook(after).remove)
+
+
+def _parameters(owner: Any) -> Iterator[Any]:
+    """The parameters of an optimizer or of a module."""
+    if hasattr(owner, "param_groups"):
+        return (each for group in owner.param_groups for each in group["params"])
+    return iter(owner.parameters())
 
 
 def _watch_backward(watched: WatchedScript, torch: Any) -> None:
@@ -75,7 +84,14 @@ def _watch_backward(watched: WatchedScript, torch: Any) -> None:
     watched.patches.replace(torch.autograd, "backward", wrap)
 
 
-def _watch_scaler(watched: WatchedScript, scaler_class: Any) -> None:
+def watch_scale(watched: WatchedScript, scaler_class: Any) -> None:
+    """Watch the losses that a GradScaler multiplies.
+
+    Args:
+        watched: is told what happens.
+        scaler_class: the class, which has a `scale` of its own.
+    """
+
     def scaled(usual: Any) -> Any:
         def scale(scaler: Any, outputs: Any) -> Any:
             result = usual(scaler, outputs)
@@ -85,6 +101,10 @@ def _watch_scaler(watched: WatchedScript, scaler_class: Any) -> None:
 
         return scale
 
+    watched.patches.replace(scaler_class, "scale", scaled)
+
+
+def _watch_scaler(watched: WatchedScript, scaler_class: Any) -> None:
     def stepped(usual: Any) -> Any:
         def step(scaler: Any, optimizer: Any, *arguments: Any, **named: Any) -> Any:
             steps = watched.steps
@@ -96,7 +116,7 @@ def _watch_scaler(watched: WatchedScript, scaler_class: Any) -> None:
 
         return step
 
-    watched.patches.replace(scaler_class, "scale", scaled)
+    watch_scale(watched, scaler_class)
     watched.patches.replace(scaler_class, "step", stepped)
 
 
@@ -113,8 +133,10 @@ def _watch_compilation(watched: WatchedScript, torch: Any) -> None:
                 if steps is not None:
                     steps.model_compiled(result)
                 return result
-            if steps is not None and not is_installed(sys._getframe(1)):
-                steps.before_compilation(None)
+            if not is_installed(sys._getframe(1)):
+                watched.compiles_functions = True
+                if steps is not None:
+                    steps.before_compilation(None)
             return usual(model, *arguments, **named)
 
         return compile

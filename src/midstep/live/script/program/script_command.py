@@ -39,7 +39,7 @@ class ScriptCommand:
     breakpoints: tuple[str, ...] = ()
     """Expressions of breakpoints that are set before the first step."""
     run_id: str | None = None
-    """Of the run; a new one if None. A launcher has chosen it before."""
+    """Id of the run, chosen by a launcher; None for a new one."""
     run_dir: str | None = None
     """Its directory, if a launcher has made it before."""
     answer_to: int | None = None
@@ -94,7 +94,7 @@ class ScriptCommand:
         if self.answer_to is not None:
             from midstep.live.launch_answer import answer_launcher
 
-            answer_launcher(self.answer_to, fields)
+            answer_launcher(self.answer_to, fields, Path(self.run_dir or ""))
 
 
 def _interpreter_flags() -> list[str]:

@@ -1,4 +1,4 @@
-"""`FoundModules`: what a script trains, as one module with the names of the script."""
+"""`ScriptModules`: what a script trains, as one module with the names of the script."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 
-class FoundModules(nn.Module):
+class ScriptModules(nn.Module):
     """Several modules, and tensors that no module owns, under their names in the script.
 
-    >>> found = FoundModules({"net": nn.Linear(1, 1, bias=False)}, {"scale": torch.ones(2)})
-    >>> [name for name, _ in found.named_parameters()]
+    >>> trained = ScriptModules({"net": nn.Linear(1, 1, bias=False)}, {"scale": torch.ones(2)})
+    >>> [name for name, _ in trained.named_parameters()]
     ['net.weight', 'scale']
     """
 
@@ -36,7 +36,7 @@ def as_one_module(roots: Mapping[str, nn.Module], tensors: Mapping[str, torch.Te
     """The only module itself, so that its parameters have the names of the model."""
     if len(roots) == 1 and not tensors:
         return next(iter(roots.values()))
-    return FoundModules(roots, tensors)
+    return ScriptModules(roots, tensors)
 
 
 def parameters_of(optimizers: Sequence[Any]) -> list[torch.Tensor]:
