@@ -38,8 +38,8 @@ def assert_newest_loads(run_dir: str | Path, acknowledged: list[str]) -> int:
         assert not acknowledged, f"acknowledged and gone: {acknowledged}"
         return -1
     assert found.problems == []
-    places = [place for place in map(CheckpointName.of, acknowledged) if place is not None]
-    newest = CheckpointName.of(names[0])
+    places = [place for place in map(CheckpointName.parse, acknowledged) if place is not None]
+    newest = CheckpointName.parse(names[0])
     assert newest is not None
     assert not places or newest >= max(places), f"{names} does not have {acknowledged[-1]}"
     return found.snapshot.step

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ from midstep.facts import FactsReader
 from tests.checkers.kill import Acknowledge, ForkedChild
 
 Fault = str
-"""`kill`: SIGKILL. `raise`: an error of the user's code. `stop`: a stop with a checkpoint."""
+"""`kill`: SIGKILL. `raise`: an error of the user's code. `stop`: a stop with a checkpoint. `term`:
+the same by SIGTERM."""
 
 
 @dataclass
@@ -48,6 +50,12 @@ class Life:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "raise":
             raise RuntimeError("the user's code failed")
+        if self.fault == "term":
+            os.kill(os.getpid(), signal.SIGTERM)
+            # Another thread stops the run: without this wait a case would stop anywhere.
+            while not controller.boundary.is_stopping:
+                time.sleep(0.001)
+            return
         controller.submit(Command(name="stop"))
 
 
@@ -69,7 +77,12 @@ def live(training: Training, save_dir: Path, fault: Fault | None = None, at: int
     """One life, to its end or its fault."""
 
     def work(tell: Acknowledge) -> None:
-        tensors = training(Life(save_dir, tell, fault, at))
+        try:
+            tensors = training(Life(save_dir, tell, fault, at))
+        except SystemExit as end:
+            if fault != "term" or end.code != 0:
+                raise
+            return
         tell({"digest": digest_of(tensors)})
 
     outcome = Outcome()

@@ -159,7 +159,9 @@ def assert_loop_neutral(script: Script, folder: Path, conditions: dict[str, Cond
 # -- resumed --------------------------------------------------------------------------------------
 
 
-def assert_loop_resumes(script: Script, folder: Path, fault: str, *, at: int = 7) -> str:
+def assert_loop_resumes(
+    script: Script, folder: Path, fault: str, *, at: int = 7, **settings: Any
+) -> str:
     """Whole, and interrupted in step `at` and started again; what came out, in words."""
 
     def training(life: Life) -> list[torch.Tensor]:
@@ -170,7 +172,9 @@ def assert_loop_resumes(script: Script, folder: Path, fault: str, *, at: int = 7
             engine = made.run._loop._engine
             life.step_done(step, loss, made.run.controller, engine.writer)
 
-        run_script(script, made, logged=logged, checkpoint_every_steps=3, **life.settings)
+        run_script(
+            script, made, logged=logged, checkpoint_every_steps=3, **life.settings, **settings
+        )
         return list(made.tensors())
 
     whole = live(training, folder / "whole")
@@ -257,7 +261,7 @@ def assert_loop_goes_back(
                 words.append(f"refused: {error}")
                 continue
             wait_until(control, _parked_at(at - n))
-            if answer["exact"] is not True:
+            if answer["exact"] is False:
                 words.append(str(answer["text"]))
             control.step(n)
             state = wait_until(control, _parked_at(at))

@@ -5,11 +5,12 @@ import statistics
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from midstep.control import Command, DebugController
 from midstep.control.breakpoints.conditions import CONDITIONS, make_condition
+from midstep.control.breakpoints.recent_steps import RecentSteps
 from midstep.control.breakpoints.rolling_statistics import RollingSpread
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
@@ -203,6 +204,7 @@ def test_a_wrong_setting_is_refused_by_name(
 
 
 @example([999_999.0, 1_000_000.0, 0.1, 1.0], 2)  # large values that have just left the window
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(1, 50))
 def test_the_rolling_spread_agrees_with_the_plain_formula(values: list[float], window: int) -> None:
     spread = RollingSpread(window)
@@ -212,3 +214,15 @@ def test_the_rolling_spread_agrees_with_the_plain_formula(values: list[float], w
     scale = max(abs(v) for v in recent) + 1e-12
     assert spread.mean == pytest.approx(statistics.fmean(recent), abs=1e-9 * scale)
     assert spread.std == pytest.approx(statistics.pstdev(recent), abs=1e-6 * scale)
+
+
+def test_gradient_norms_outlive_the_notes_of_their_steps() -> None:
+    recent = RecentSteps()
+    for step in range(1, 3001):
+        norm = {"grad_norm": float(step)} if step % 100 == 0 else {}
+        recent.note(step, {"loss": 1.0, **norm}, samples=4, report=None)
+    assert len(recent.notes()) == 64
+    assert recent.older_norms() == [float(step) for step in range(1400, 3000, 100)]
+    # The run went back: norms of steps that it makes again are of another timeline.
+    recent.note(2450, {"loss": 1.0}, samples=4, report=None)
+    assert recent.older_norms()[-1] == 2400.0

@@ -137,7 +137,7 @@ def test_function_that_raises_is_told_in_its_place() -> None:
         controller.boundary.enter()
         controller.capture_step_data("told", broken)
         controller.wait_if_paused()
-        shown = controller.captures.shown().values
+        shown = controller.captures.reader.shown().values
         assert shown == {"told": "<cannot be computed: ZeroDivisionError: gone>"}
 
 

@@ -217,7 +217,7 @@ def test_step_data_is_complete_while_parked_and_gone_in_the_next_step() -> None:
         answer(controller, "step")
         assert controller.list_step_data_keys() == ["layer"]
         assert torch.equal(controller.get_step_data("layer")["norm"], torch.zeros(3))
-        assert controller.captures.shown().step == 1
+        assert controller.captures.reader.shown().step == 1
         answer(controller, "step")
         assert controller.get_step_data("layer")["step"] == 1
     with pytest.raises(ConfigError, match="no step data 'other'"):

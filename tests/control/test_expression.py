@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.control.breakpoints.expression_grammar import compile_expression
@@ -43,6 +43,7 @@ def conditions() -> st.SearchStrategy[str]:
     return st.recursive(base, grow, max_leaves=4)
 
 
+@settings(deadline=None)
 @given(conditions(), st.tuples(*[st.floats(-4, 4) for _ in NAMES]))
 def test_it_agrees_with_python_itself(text: str, values: tuple[float, ...]) -> None:
     scalars = dict(zip(NAMES, values, strict=True))

@@ -156,13 +156,14 @@ def test_back_never_shows_the_batch_of_an_older_step():
     def body(step: int) -> None:
         controller.capture_batch(torch.full((4, 2), float(step)), 1.0, step)
 
+    controller.pause()
     with (
         controller.captures.viewer(Need(kind="batch", first=0, count=2)),
         running(controller, body) as loop,
     ):
         offer_back(controller, loop)
         ask(controller, "run_until", step=3).result(PATIENCE_S)
-        until(lambda: controller.get_state()["parked"], controller)
+        until(lambda: (s := controller.get_state())["step"] == 3 and s["parked"], controller)
         ask(controller, "step", n=2).result(PATIENCE_S)
         assert controller.get_state()["batch_step"] == 4
         ask(controller, "back", n=1).result(PATIENCE_S)

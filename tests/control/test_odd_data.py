@@ -97,7 +97,7 @@ def test_step_data_pushed_before_a_pause_in_the_same_step_is_cloned_too():
         until(lambda: controller.is_parked, controller)
         weight.fill_(7)
         assert controller.get_step_data("weight").tolist() == [0, 0]
-        assert controller.captures.shown().values["weight"].tolist() == [0, 0]
+        assert controller.captures.reader.shown().values["weight"].tolist() == [0, 0]
 
 
 def test_a_container_that_holds_itself_many_times_is_cloned_once():

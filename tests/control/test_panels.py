@@ -109,7 +109,7 @@ def test_the_hint_stays_with_the_step_data_it_came_with():
         controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
         controller.capture_step_data("plain", 1)
         controller.wait_if_paused()
-    shown = controller.captures.shown()
+    shown = controller.captures.reader.shown()
     assert {key: panel.kind for key, panel in shown.panels.items()} == {"rates": "table"}
     assert controller.get_state()["step_data_panels"] == {"rates": "table"}
     assert controller._state.captures.data.panels == {}

@@ -99,7 +99,7 @@ def test_a_function_that_draws_random_numbers_is_refused_and_changes_nothing(
 
 
 def test_a_function_that_fails_or_gives_no_text_is_refused_before_the_first_step() -> None:
-    with pytest.raises(ConfigError, match=r"raised AttributeError.*gets a list of integers"):
+    with pytest.raises(ConfigError, match=r"raised AttributeError.*must accept a list of integers"):
         checked_view(lambda tensor: tensor.tolist())
     with pytest.raises(ConfigError, match="returned list; it must return the text of one sample"):
         checked_view(lambda ids: [str(each) for each in ids])

@@ -24,9 +24,9 @@ def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
     controller.pause()
     with running(controller, lambda step: controller.capture_step_data("own", step)):
         ask(controller, "step")
-        before = controller.captures.shown()
+        before = controller.captures.reader.shown()
         ask(controller, "look")
-        shown = controller.captures.shown()
+        shown = controller.captures.reader.shown()
         live.add_(1)
         assert (shown.step, shown.values["own"]) == (1, 0)
         assert torch.equal(shown.values["found"], torch.zeros(2))
@@ -35,7 +35,7 @@ def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
         # Who reads the step's data meanwhile sees it whole, as it was.
         assert list(before.values) == ["own"]
         ask(controller, "step")
-        assert list(controller.captures.shown().values) == ["own"]
+        assert list(controller.captures.reader.shown().values) == ["own"]
 
 
 def test_a_step_without_data_of_its_own_shows_it_too() -> None:
@@ -49,7 +49,7 @@ def test_a_step_without_data_of_its_own_shows_it_too() -> None:
     with running(controller):
         ask(controller, "step")
         ask(controller, "look")
-        assert controller.captures.shown().values == {"found": 3}
+        assert controller.captures.reader.shown().values == {"found": 3}
 
 
 def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
@@ -67,4 +67,4 @@ def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
             state = controller.get_state()
             seen.append((state["step_data_step"], state["step_data_additions"]))
         assert seen == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-        assert controller.captures.shown().values["found"] == 2
+        assert controller.captures.reader.shown().values["found"] == 2

@@ -156,7 +156,7 @@ def test_only_the_key_in_view_is_pushed_and_others_stay_known(copied: Copied) ->
     with loop.captures.viewer(Need(kind="step_data", key="second")):
         loop.step()
     assert (loop.calls, len(copied.take())) == (["second"], 1)
-    assert list(loop.captures.shown().values) == ["second"]
+    assert list(loop.captures.reader.shown().values) == ["second"]
     assert loop.controller.get_state()["step_data_keys"] == ["second", "first"]
 
 
@@ -167,7 +167,7 @@ def test_each_key_keeps_its_own_step() -> None:
     first.close()
     with loop.captures.viewer(Need(kind="step_data", key="second")):
         loop.step(times=2)
-    shown = loop.captures.shown()
+    shown = loop.captures.reader.shown()
     assert (shown.step_of("first"), shown.step_of("second")) == (1, 3)
 
 
@@ -209,7 +209,7 @@ def steps_captured(loop: Stepped, steps: int, by_s: float, *, reads: bool) -> li
             if newest not in captured:
                 captured.append(newest)
                 if reads:
-                    loop.captures.read_samples(0, 4, patience_s=0)
+                    loop.captures.reader.read_samples(0, 4, patience_s=0)
     return captured
 
 
@@ -229,18 +229,18 @@ def test_panels_that_are_read_together_show_the_same_step() -> None:
     needs = Need(kind="batch", count=4), Need(kind="step_data", key="first")
     with loop.captures.viewer(*needs):
         loop.step(TICK_S)
-        loop.captures.read_samples(0, 4, patience_s=0)  # the other is read a moment later
+        loop.captures.reader.read_samples(0, 4, patience_s=0)  # the other is read a moment later
         loop.step(TICK_S, times=4)
-        loop.captures.read_step_data("first", patience_s=0)
+        loop.captures.reader.read_step_data("first", patience_s=0)
         loop.step(TICK_S, times=2)
-        shown = loop.captures.shown()
+        shown = loop.captures.reader.shown()
         assert loop.captures.recent[0].step + 1 == shown.step_of("first") > 5
 
 
 def test_a_lease_ends_after_five_seconds(copied: Copied) -> None:
     loop = Stepped()
     loop.step()
-    loop.captures.read_samples(0, 4, patience_s=0)
+    loop.captures.reader.read_samples(0, 4, patience_s=0)
     loop.step()
     assert copied.take()
     loop.step(LEASE_S)
@@ -251,18 +251,18 @@ def test_a_lease_ends_after_five_seconds(copied: Copied) -> None:
 
 def test_reading_again_renews_the_lease(copied: Copied) -> None:
     loop = Stepped()
-    loop.captures.read_samples(0, 4, patience_s=0)
+    loop.captures.reader.read_samples(0, 4, patience_s=0)
     for _ in range(4):
         loop.step(1.0, times=int(LEASE_S) - 1)
         assert copied.take()
-        loop.captures.read_samples(0, 4, patience_s=0)
+        loop.captures.reader.read_samples(0, 4, patience_s=0)
 
 
 def test_reading_what_a_stream_shows_leases_nothing(copied: Copied) -> None:
     loop = Stepped()
     with loop.captures.viewer(Need(kind="batch", count=64)):
         loop.step()
-        loop.captures.read_samples(16, 16, patience_s=0)
+        loop.captures.reader.read_samples(16, 16, patience_s=0)
     copied.take()
     loop.step(times=2)
     assert copied.take() == []
@@ -271,7 +271,7 @@ def test_reading_what_a_stream_shows_leases_nothing(copied: Copied) -> None:
 def test_leases_of_many_names_are_bounded() -> None:
     loop = Stepped()
     for number in range(1000):
-        loop.captures.read_step_data(f"key {number}", patience_s=0)
+        loop.captures.reader.read_step_data(f"key {number}", patience_s=0)
     assert len(loop.captures.subscriptions._leases) <= 64
 
 
@@ -294,8 +294,8 @@ def test_memory_stays_flat_while_a_page_reads() -> None:
     def read(steps: int) -> None:
         for _ in range(steps):
             loop.step(0.5)
-            loop.captures.read_samples(0, 4, patience_s=0)
-            loop.captures.read_step_data("first", patience_s=0)
+            loop.captures.reader.read_samples(0, 4, patience_s=0)
+            loop.captures.reader.read_step_data("first", patience_s=0)
             loop.controller.weight_changes.get(patience_s=0)
             loop.captures.data.published.arrived()
         loop.calls.clear()
@@ -331,7 +331,9 @@ def test_the_first_reader_gets_the_batch_of_the_step_in_progress() -> None:
         begun.wait(PATIENCE_S)
         answers: list[Any] = []
         reader = threading.Thread(
-            target=lambda: answers.append(controller.captures.read_samples(0, 2, patience_s=60))
+            target=lambda: answers.append(
+                controller.captures.reader.read_samples(0, 2, patience_s=60)
+            )
         )
         reader.start()
         until(lambda: controller.captures.clones_step, controller)
@@ -349,7 +351,7 @@ def test_many_readers_do_not_all_wait() -> None:
             goes_on.wait(PATIENCE_S)
 
     def read(key: str) -> None:
-        controller.captures.read_step_data(key, patience_s=PATIENCE_S)
+        controller.captures.reader.read_step_data(key, patience_s=PATIENCE_S)
 
     with running(controller, body):
         until(lambda: controller.boundary.finished_steps == 1, controller)

@@ -36,7 +36,7 @@ def test_equals_the_slow_twin_for_any_block_with_ties_and_exclusions(monkeypatch
             whole_numbers(chance, count, width),
             whole_numbers(chance, rows, width),
         )
-        excluded = Ragged.of(
+        excluded = Ragged.from_lists(
             [chance.integers(rows, size=chance.integers(5)).tolist() for _ in range(count)]
         )
         at_most = chance.integers(-2, 6, size=count).astype(np.float32)

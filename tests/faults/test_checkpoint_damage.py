@@ -163,7 +163,7 @@ def test_a_link_out_of_the_run_is_no_checkpoint(good: Path, tmp_path: Path, name
     for target in (other / "checkpoints" / newest.name, "../ours/last", "..", "checkpoints/.."):
         (run_dir / name).unlink(missing_ok=True)
         (run_dir / name).symlink_to(target)
-        with pytest.raises(CheckpointError, match="no checkpoint of this run"):
+        with pytest.raises(CheckpointError, match="not a checkpoint of this run"):
             read_checkpoint(run_dir / name)
     (run_dir / name).unlink()
     (run_dir / name).symlink_to(f"checkpoints/{newest.name}")

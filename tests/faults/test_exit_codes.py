@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
+from midstep.control import Command
 from midstep.facts import FactsReader, end_state
 from midstep.live import attach, serve
 from midstep.session import Session, SessionConfig
@@ -45,21 +46,29 @@ def full_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
-def stopped_session(folder: Path) -> None:
+def stop_by_signal(_controller: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stop_by_command(controller: Any) -> None:
+    controller.submit(Command(name="stop"))
+
+
+def stopped_session(folder: Path, stop: Callable[[Any], None]) -> None:
     model, optimizer, loader = wide_parts()
     config = SessionConfig(save_dir=folder, run_name="run", rewind_steps=0)
     with Session(model, optimizer, torch.nn.MSELoss(), loader, config=config) as session:
 
         @session.on_step
-        def stop(record: Any) -> None:
+        def end(record: Any) -> None:
             if record.step == 3:
                 full_disk()
-                os.kill(os.getpid(), signal.SIGTERM)
+                stop(session.controller)
 
         session.fit(steps=10**6)
 
 
-def stopped_loop(folder: Path) -> None:
+def stopped_loop(folder: Path, stop: Callable[[Any], None]) -> None:
     model, optimizer, loader = wide_parts()
     with attach(model, optimizer, loader, save_dir=folder, run_name="run", rewind_steps=0) as run:
         for _ in run.epochs(10**6):
@@ -70,12 +79,13 @@ def stopped_loop(folder: Path) -> None:
                 run.log(loss=loss)
                 if run.step == 2:
                     full_disk()
-                    os.kill(os.getpid(), signal.SIGTERM)
+                    stop(run.controller)
 
 
 @pytest.mark.parametrize("work", [stopped_session, stopped_loop])
-def test_a_stop_whose_checkpoint_cannot_be_written_does_not_exit_with_0(work, tmp_path):
-    child = ForkedChild(lambda _acknowledge: work(tmp_path))
+@pytest.mark.parametrize("stop", [stop_by_signal, stop_by_command])
+def test_a_stop_whose_checkpoint_cannot_be_written_does_not_exit_with_0(work, stop, tmp_path):
+    child = ForkedChild(lambda _acknowledge: work(tmp_path, stop))
     (report,) = child.wait()
     assert report["raised"].startswith("SystemExit: midstep: the checkpoint of step")
     last = FactsReader(tmp_path / "run").events()[-1]

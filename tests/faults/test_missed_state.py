@@ -18,6 +18,9 @@ SAVED: dict[str, dict[str, Any]] = {
     "a python generator in collate_fn": {"generator": "python in collate"},
     "a generator in a module": {"generator": "torch in a module"},
     "a generator in a global variable": {"generator": "numpy in a global"},
+    "a generator in a deque": {"generator": "numpy in a deque"},
+    "a generator in a list of the dataset": {"generator": "numpy nested in the dataset"},
+    "an average that is given": {"average": "declared"},
     "memory in attributes of the optimizer": {"optimizer": "memory in attributes"},
     "an optimizer inside an optimizer": {"optimizer": "wrapped"},
     "a tensor that only the optimizer holds": {"optimizer": "untracked tensor"},
@@ -33,13 +36,19 @@ def test_it_is_saved_and_the_resume_is_exact(driver, how, tmp_path):
 
 
 @pytest.mark.parametrize("driver", ["session", "attach"])
-def test_a_sampler_with_an_epoch_counter_is_exact_at_an_epoch_border(driver, tmp_path):
-    case = Case(driver=driver, sampler="epoch counter", at=7 / 18, fault="raise")
+@pytest.mark.parametrize("sampler", ["epoch counter", "list of its own"])
+def test_a_sampler_with_a_state_is_exact_at_an_epoch_border(driver, sampler, tmp_path):
+    case = Case(driver=driver, sampler=sampler, at=7 / 18, fault="raise")
     assert assert_not_silent(case, tmp_path) == "exact"
 
 
+@pytest.mark.parametrize("driver", ["session", "attach"])
+def test_a_stop_by_sigterm_is_resumed_exactly(driver, tmp_path):
+    assert assert_not_silent(Case(driver=driver, at=0.55, fault="term"), tmp_path) == "exact"
+
+
 NAMED: dict[str, dict[str, Any]] = {
-    "a generator that nothing finds": {"generator": "numpy hidden in a deque"},
+    "a generator that nothing finds": {"generator": "numpy in a running function"},
     "a counter that decides the rate": {"rate": "counter"},
 }
 
@@ -62,13 +71,21 @@ def test_what_is_found_and_cannot_be_saved_is_reported_under_attach(how, tmp_pat
     assert "is in no state" in assert_not_silent(replace(case, fault="stop"), tmp_path)
 
 
+@pytest.mark.parametrize("average", ["AveragedModel", "copy"])
+def test_an_average_that_was_not_given_is_refused_or_reported(average, tmp_path):
+    case = Case(driver="session", average=average)
+    assert assert_not_silent(case, tmp_path / "session") == "refused"
+    case = Case(driver="attach", average=average, at=0.55)
+    assert "average is a" in assert_not_silent(case, tmp_path / "attach").lower()
+
+
 def test_a_loop_that_steps_by_enumerate_is_reported(tmp_path):
     case = Case(driver="attach", accumulate="enumerate", at=0.5, fault="stop")
     assert "a batch counter of its own" in assert_not_silent(case, tmp_path)
 
 
 def test_a_session_makes_its_first_step_twice_where_the_record_ends(tmp_path):
-    case = Case(generator="numpy hidden in a deque", fault="stop")
+    case = Case(generator="numpy in a running function", fault="stop")
     assert "something that is in no state has moved" in assert_not_silent(case, tmp_path)
 
 

@@ -115,7 +115,7 @@ def test_a_resume_without_a_record_makes_its_first_step_twice(tmp_path):
         return session
 
     result = resumed(counting, tmp_path)
-    assert (result["exact"], result["steps"]) == (True, 1)
+    assert (result["exact"], result["verdict"], result["steps"]) == (None, "repeatable", 1)
     assert calls == list(range(4, 13))
 
 

@@ -54,7 +54,7 @@ def look(model: nn.Module, *hooks: Hook, steps: int = 2, inputs=vectors):
         control._state.clock = itertools.count().__next__  # every step is shown
         train(control, model, optimizer, steps, loss_of=squared, inputs=inputs)
         assert told == []
-        return control.captures.shown()
+        return control.captures.reader.shown()
 
 
 # -- what they show -------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_a_hook_runs_while_its_key_or_the_list_of_keys_is_in_view(in_view, pushe
         control._state.clock = itertools.count().__next__
         control.captures.viewer(*in_view)
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
-        assert set(control.captures.shown().values) == pushed
+        assert set(control.captures.reader.shown().values) == pushed
         assert hook_count(model) == 0 or "activations" in pushed
         assert control.get_state()["step_data_offered"] == ["layers", "activations"]
 
@@ -410,7 +410,7 @@ def test_a_hook_that_raises_is_switched_off_told_once_and_training_goes_on(
         control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 4, loss_of=squared, inputs=vectors)
         assert control.boundary.finished_steps == 4
-        assert "layers" in control.captures.shown().values
+        assert "layers" in control.captures.reader.shown().values
     assert (hook.calls, told) == (1, [("failing", "ZeroDivisionError: by a hook")])
     assert len([r for r in caplog.records if "'failing' failed and is off" in r.message]) == 1
     assert hook_count(model) == 0
@@ -459,7 +459,7 @@ def test_a_run_needs_to_know_the_model_once(tmp_path) -> None:
         run.controller._state.clock = every_step_is_shown
         for expected in (["layers", "dead units"], ["layers"]):
             train(run.controller, model, optimizer, 2, loss_of=squared, inputs=vectors)
-            assert list(run.controller.captures.shown().values) == expected
+            assert list(run.controller.captures.reader.shown().values) == expected
             run.hide("dead units")
     assert hook_count(model) == 0
 
@@ -500,7 +500,7 @@ def test_a_session_shows_its_hooks(tmp_path) -> None:
         session.controller.captures.viewer(*IN_VIEW)
         rule = session.controller.breakpoints.add_rule("dead_relus", every=1, action="mark")
         session.fit(steps=4)
-        shown = session.controller.captures.shown()
+        shown = session.controller.captures.reader.shown()
         assert set(shown.values) == {"layers", "activations", "weight cosine"}
         assert rule.describe()["missing"] == []
     assert hook_count(model) == 0

@@ -75,7 +75,7 @@ def test_it_tells_how_the_last_step_changed_each_loss(tmp_path, accumulate, clip
         before = {name: each.clone() for name, each in model.state_dict().items()}
         ask("step", n=1)
         told = ask("influence")
-        shown = session.controller.captures.shown()
+        shown = session.controller.captures.reader.shown()
         captured = session.controller.get_batch()
         now = losses_of(model, captured["batch"])
         after = {name: each.clone() for name, each in model.state_dict().items()}
@@ -96,7 +96,7 @@ def test_the_answer_is_bounded_and_names_the_largest_pairs(tmp_path):
     with parked(session) as ask:
         ask("step", n=1)
         told = ask("influence", samples=3)
-        notes = session.controller.captures.shown().values["influence_notes"]
+        notes = session.controller.captures.reader.shown().values["influence_notes"]
     assert notes.startswith("The first 3 of 8 samples")
     assert (told["samples"], told["of"], len(told["top"])) == (3, 8, 6)
     sizes = [abs(pair["change"]) for pair in told["top"]]
@@ -110,9 +110,9 @@ def test_it_is_gone_when_the_next_step_begins(tmp_path):
     with parked(session) as ask:
         ask("step", n=1)
         ask("influence")
-        assert "influence" in session.controller.captures.shown().values
+        assert "influence" in session.controller.captures.reader.shown().values
         ask("step", n=1)
-        assert "influence" not in session.controller.captures.shown().values
+        assert "influence" not in session.controller.captures.reader.shown().values
 
 
 @pytest.mark.parametrize("samples", [0, 513, True, "all"])
@@ -175,7 +175,7 @@ def test_hooks_do_not_look_at_its_passes(tmp_path):
         seen = hook.seen
         ask("influence")
         assert hook.seen == seen > 0
-        assert {"passes", "influence"} <= set(session.controller.captures.shown().values)
+        assert {"passes", "influence"} <= set(session.controller.captures.reader.shown().values)
         ask("step", n=1)
         assert hook.seen == seen + 1
 
@@ -217,7 +217,7 @@ def test_a_mean_over_tokens_is_weighted_by_tokens_in_each_micro_batch(tmp_path):
         before = {name: each.clone() for name, each in model.state_dict().items()}
         ask("step", n=1)
         result = ask("influence")
-        table = session.controller.captures.shown().values["influence_samples"]
+        table = session.controller.captures.reader.shown().values["influence_samples"]
         ids, labels = (torch.cat(parts) for parts in zip(*session.trainer.batches, strict=True))
 
         def losses():

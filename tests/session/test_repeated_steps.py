@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -98,11 +99,60 @@ def test_other_ids_are_not_explained_by_threads():
     assert compared({2: StepMark(1, 0.1, 0.5, 2)}, circumstances=THREADS).verdict == "moved"
 
 
-def test_an_edited_script_may_change_anything():
-    edited = Circumstances(edits=["the script was edited since"])
-    result = compared({2: StepMark(14, 0.2, 0.5, 2)}, circumstances=edited)
-    assert (result.verdict, result.exact) == ("close", None)
+def test_ids_and_rate_are_compared_further_after_a_difference_that_is_explained():
+    small = {2: StepMark(14, 0.1, 0.5 * 1.0009, 99)}
+    other_rate = {**small, 4: StepMark(28, 0.2, 0.25, 4)}
+    for later in ({**small, 4: StepMark(1, 0.1, 0.25, 4)}, other_rate):
+        result = compared(later, circumstances=THREADS)
+        assert (result.verdict, result.step) == ("moved", 4), result.text
+    follows = replace(THREADS, rate_follows_loss=True)
+    assert compared(other_rate, circumstances=follows).verdict == "close"
+
+
+def test_a_large_loss_after_weights_that_a_rounding_explains_differs():
+    other_weights = {2: StepMark(14, 0.1, 0.5, 99)}
+    assert compared(other_weights, circumstances=THREADS).verdict == "close"
+    result = compared({**other_weights, 3: StepMark(21, 0.1, 0.4)}, circumstances=THREADS)
+    assert (result.verdict, result.step, result.what) == ("differs", 3, "loss")
+    # Later the two trainings may part further: a rounding grows.
+    grown = {**other_weights, 4: StepMark(28, 0.1, 0.9, 98)}
+    assert compared(grown, circumstances=THREADS).verdict == "close"
+
+
+EDITED = Circumstances(edits=["the script was edited since"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({2: StepMark(14, 0.2, 0.5, 2)}, "close"),
+        ({2: StepMark(14, 0.1, 9.0, 99)}, "close"),
+        ({2: StepMark(14, 0.1, 0.5, 99)}, "close"),
+        ({2: StepMark(1, 0.1, 0.5, 2)}, "moved"),
+        ({2: StepMark(14, 0.2, 0.5, 2), 4: StepMark(1, 0.2, 0.25, 4)}, "moved"),
+        ({}, "exact"),
+    ],
+)
+def test_an_edited_script_may_change_rate_and_loss_but_not_the_samples(changed, verdict):
+    result = compared(changed, circumstances=EDITED)
+    assert result.verdict == verdict
     assert "the script was edited since" in result.text
+
+
+def test_equal_steps_without_a_record_are_only_repeatable():
+    results: list[StepComparison] = []
+    repeated = RepeatedSteps(
+        {1: RECORD[1]}, cause="resume", on_result=results.append, is_recorded=False
+    )
+    repeated.compare(1, RECORD[1])
+    (result,) = results
+    assert (result.verdict, result.exact) == ("repeatable", None)
+
+
+def test_a_snapshot_that_is_restored_without_a_repetition_proves_nothing():
+    answer = RepeatedSteps({}, cause="back").answer(0)
+    assert (answer["exact"], answer["first_difference"]) == (None, None)
+    assert "nothing had to be repeated" in answer["text"]
 
 
 def test_an_end_before_the_record_ends_counts_what_was_compared():

@@ -150,7 +150,7 @@ def test_a_full_disk_at_the_end_parks_there_and_a_stop_lets_go(tmp_path, monkeyp
 
     driver = threading.Thread(target=drive)
     driver.start()
-    with session:
+    with pytest.raises(SystemExit, match="the checkpoint of step 2 failed"), session:
         session.fit(steps=2)
     driver.join()
     assert session.run.status == "stopped"

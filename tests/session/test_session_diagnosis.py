@@ -60,9 +60,9 @@ def test_on_one_rank_of_several_no_model_is_run(
 
     group = RankGroup(1, 2, None, None)
     alone = SimpleNamespace(find=lambda: group)
-    monkeypatch.setattr("midstep.session.diagnosis.stop_look.RankGroup", alone)
-    monkeypatch.setattr("midstep.session.diagnosis.stop_look.run_again", refuse)
-    monkeypatch.setattr("midstep.session.diagnosis.stop_look.broken_weights", refuse)
+    monkeypatch.setattr("midstep.session.diagnosis.stop_diagnosis.RankGroup", alone)
+    monkeypatch.setattr("midstep.session.diagnosis.stop_diagnosis.run_again", refuse)
+    monkeypatch.setattr("midstep.session.diagnosis.stop_diagnosis.broken_weights", refuse)
     why = diagnosed(ImageLoop(), tmp_path)
     assert why["cause"] == "First non-finite: input of sample 37"
     assert any("This is rank 1 of 2" in each for each in why["notes"])

@@ -10,26 +10,28 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+import midstep
 from midstep.live import serve
 from midstep.session import Session, SessionConfig
 from tests.checkers.neutral import CONDITIONS, Scene, Trace, Training, assert_neutral
-from tests.checkers.trainings import conv_net, small_transformer
+from tests.checkers.trainings import conv_net, net_with_loss, small_transformer
 from tests.data.order.loaders import Case, noise
 from tests.session.sessions import Recipe
 
 TRAININGS = {"conv net": conv_net, "transformer": small_transformer}
 
 
-def in_session(training: Training, trace: Trace, scene: Scene) -> None:
+def in_session(training: Training, trace: Trace, scene: Scene, view: object = None) -> None:
     """The same training by `fit`."""
     config = SessionConfig(save_dir=scene.save_dir, enforce_sampler_state=False)
     session = Session(
         training.model,
         training.optimizer,
-        None,
+        training.criterion,
         training.loader,
         controller=scene.controller,
         config=config,
+        view=view,
     )
 
     @session.training_step
@@ -54,6 +56,19 @@ def in_session(training: Training, trace: Trace, scene: Scene) -> None:
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_session_that_is_looked_at_is_the_plain_loop(training, condition, tmp_path):
     assert_neutral(training, in_session, tmp_path, {condition: CONDITIONS[condition]})
+
+
+@pytest.mark.parametrize("condition", ["stepped", "subscribed"])
+def test_a_session_with_a_declared_loss_and_a_view_is_the_plain_loop(condition, tmp_path):
+    """The loss has a state and draws random numbers; those of the samples are requested."""
+    shown = midstep.view(class_names=[f"class {k}" for k in range(11)], denormalize=(0.5, 0.5))
+
+    def looked_at(training: Training, trace: Trace, scene: Scene) -> None:
+        in_session(training, trace, scene, view=shown)
+        samples = scene.controller.captures.cloned_batch.samples(0, 8)
+        assert samples.description.layout.kind == "images"
+
+    assert_neutral(net_with_loss, looked_at, tmp_path, {condition: CONDITIONS[condition]})
 
 
 @pytest.mark.parametrize(

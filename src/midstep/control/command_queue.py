@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from midstep.control.command_record import Command, CommandRecord
 from midstep.control.gate import Mode
 from midstep.core.commands.catalog import GATE_COMMANDS, RunUntilPayload
 from midstep.core.commands.definition import CommandDefinition
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.errors import ConfigError, ControlError, FormatError
 
 if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
@@ -86,6 +87,7 @@ class CommandQueue:
         with state.lock:
             known = self._records.get(command.id)
             if known is not None:
+                # A client that got no answer sends the same id again; it must not run twice.
                 return known.future
             # A stop is always admitted: it ends the queue.
             if len(self.waiting) >= MAX_WAITING and command.name != "stop":
@@ -109,6 +111,7 @@ class CommandQueue:
                 # Read again once the loop is woken: an idle loop takes no lock and may have made
                 # many steps since the record was opened. From here on it makes one at most.
                 record.asked_step = state.finished_steps
+        # Without the lock: these call sinks and callbacks, which may call the controller.
         if refusal is not None:
             state.finish_command(record, "refused", reason=refusal)
         elif is_over:
@@ -144,6 +147,7 @@ class CommandQueue:
             running = self.running_record.command
             return f"The run is busy with {running.name} ({running.id}); wait for it or cancel it."
         # `step` needs a pause even while no loop runs: there is no boundary to grant it at.
+        # `intended_mode` counts the queued commands: after a queued pause a step is admitted.
         needs_pause = name == "step" or (definition.needs_pause and not self.loop_is_idle)
         if needs_pause and self.intended_mode == "run":
             return RUNNING
@@ -166,6 +170,7 @@ class CommandQueue:
             self.waiting.append(record)
             self._apply_intent(record)
         if record.command.name == "pause":
+            # The step in progress is the one that the pause shows.
             state.captures.extend_plan(EVERYTHING)
         state.wake()
 
@@ -222,13 +227,14 @@ class CommandQueue:
     def load_history(self, facts: Iterable[Mapping[str, Any]]) -> None:
         """Add the commands of an earlier process from their facts, so that ids are not repeated.
 
-        New commands are numbered after them.
+        New commands are numbered after them. A fact that is none of a command is left out.
         """
         with self._state.lock:
             for fact in facts:
-                record = CommandRecord.from_fact(fact, now=self._state.clock())
-                self._records.setdefault(record.command.id, record)
-                self._next_seq = max(self._next_seq, record.seq + 1)
+                with suppress(FormatError):
+                    record = CommandRecord.from_fact(fact, now=self._state.clock())
+                    self._records.setdefault(record.command.id, record)
+                    self._next_seq = max(self._next_seq, record.seq + 1)
 
     def register(self, definition: CommandDefinition[Any], handler: Handler) -> Callable[[], None]:
         """Offer a command; return a function that withdraws it. A name can be registered once."""

@@ -7,11 +7,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from midstep.core.errors import ControlError
+from midstep.core.errors import ControlError, FormatError
 from midstep.core.ids import new_command_id
 
 Status = Literal["pending", "running", "done", "failed", "refused"]
 Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
+_FIELDS: Mapping[Any, tuple[str, ...]] = {
+    str: ("command", "who", "id", "status"),
+    int: ("command_seq", "asked_step"),
+    Mapping: ("payload",),
+    int | float: ("wall",),
+    int | float | None: ("duration_s",),
+    int | None: ("step",),
+    str | None: ("reason",),
+}
+"""The fields of a fact, by their types."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +81,15 @@ class CommandRecord:
 
     @classmethod
     def from_fact(cls, fact: Mapping[str, Any], *, now: float) -> CommandRecord:
-        """Return the record of a command that ended in an earlier process, from its fact."""
+        """Return the record of a command that ended in an earlier process, from its fact.
+
+        Raises:
+            FormatError: a field is missing or of another type; the facts may be a stranger's.
+        """
+        for kind, names in _FIELDS.items():
+            for name in names:
+                if name not in fact or not isinstance(fact[name], kind):
+                    raise FormatError(f"the fact of a command has no usable field {name!r}")
         command = Command(
             name=fact["command"], payload=fact["payload"], who=fact["who"], id=fact["id"]
         )

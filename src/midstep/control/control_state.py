@@ -2,7 +2,7 @@
 
 Other threads change it under the lock and then recompute the flags. The training thread reads the
 flags without the lock, so a step that is not observed costs two attribute tests. A flag that is
-read a moment too early is no error: the request is then seen at the next boundary.
+read a moment too early is not an error: the request is then seen at the next boundary.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ControlState:
         self.layer_report: LayerReport | None = None
         """What was measured inside the model in this step."""
         self.loss: Any = None
-        """As the loop gave it, perhaps on a device; other threads read `loss_readout`."""
+        """The loss as the loop gave it, perhaps on a device; other threads read `loss_readout`."""
         self.loss_readout = LossReadout(clock)
         # Written under the lock.
         self.has_started = self.is_parked = False

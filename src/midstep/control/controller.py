@@ -189,7 +189,7 @@ class DebugController:
         With loss, step, labels and ids. While running, `captures.viewer` with a need of the whole
         batch captures it.
         """
-        return self.captures.batch()
+        return self.captures.reader.batch()
 
     def get_step_data(self, key: str) -> Any:
         """What was pushed under `key` in this step."""

@@ -21,8 +21,8 @@ class StepRate:
 
     >>> now = iter([0.0, 1.0])
     >>> rate = StepRate(lambda: next(now))
-    >>> _ = rate.observe(0, is_moving=True)
-    >>> rate.observe(50, is_moving=True)
+    >>> _ = rate.observe(0, makes_steps=True)
+    >>> rate.observe(50, makes_steps=True)
     (50.0, 0.0)
     """
 
@@ -34,14 +34,14 @@ class StepRate:
         self._rate: float | None = None
 
     def observe(
-        self, step: int, *, is_moving: bool, boundaries: int = 0
+        self, step: int, *, makes_steps: bool, boundaries: int = 0
     ) -> tuple[float | None, float]:
         """Note that `step` is reached now.
 
         Args:
             step: finished steps.
             boundaries: how many boundaries were passed, those without a finished step included.
-            is_moving: False while the run is parked or has ended; such time does not count.
+            makes_steps: False while the run is parked or has ended; such time does not count.
 
         Returns:
             Steps per second over the last few seconds of movement, None before two observations;
@@ -49,9 +49,9 @@ class StepRate:
         """
         now = self._clock()
         position = (step, boundaries)
-        if position != self._last_position or not is_moving or self._changed_at is None:
+        if position != self._last_position or not makes_steps or self._changed_at is None:
             self._last_position, self._changed_at = position, now
-        if is_moving:
+        if makes_steps:
             self._measure(now, step)
         else:
             self._observations.clear()
@@ -132,7 +132,7 @@ class RunStatus:
             steps_per_s, boundary_age_s = self._rate.observe(
                 state.finished_steps,
                 boundaries=state.boundaries,
-                is_moving=not state.is_parked and state.end is None,
+                makes_steps=self.makes_steps,
             )
             return {
                 "state": self.state_name,
@@ -219,7 +219,7 @@ class RunStatus:
         """
         data = self._state.captures.data
         shown = data.published
-        offered = data.offered if self.moves_on and self._state.finished_steps else {}
+        offered = data.offered if self.makes_steps and self._state.finished_steps else {}
         panels = {key: panel for key, panel in offered.items() if panel is not None}
         panels |= shown.panels
         keys = list(dict.fromkeys([*shown.values, *offered]))
@@ -259,7 +259,7 @@ class RunStatus:
         return "running" if state.has_started or state.step_index else "starting"
 
     @property
-    def is_moving(self) -> bool:
+    def boundary_is_due(self) -> bool:
         """Whether the next boundary is due, so that a loop which does not reach it hangs.
 
         False while the run is parked, before its first step, during a command, or in a phase that
@@ -268,7 +268,7 @@ class RunStatus:
         return self.state_name in _MOVING and (self.phase is None or self.is_overdue)
 
     @property
-    def moves_on(self) -> bool:
+    def makes_steps(self) -> bool:
         """Whether further steps come without a command: the run is neither paused nor ended."""
         return not self._state.is_parked and self._state.end is None
 

@@ -33,8 +33,8 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def tensors_of(batch: Any) -> Iterator[Any]:
-    """Every tensor in a batch, in order."""
-    if hasattr(batch, "nbytes") and hasattr(batch, "dim"):
+    """Every tensor in a batch, in order; sparse ones are left out."""
+    if hasattr(batch, "dim") and _has_size(batch):
         yield batch
     elif isinstance(batch, Mapping):
         for item in batch.values():
@@ -42,6 +42,13 @@ def tensors_of(batch: Any) -> Iterator[Any]:
     elif isinstance(batch, list | tuple):
         for item in batch:
             yield from tensors_of(item)
+
+
+def _has_size(tensor: Any) -> bool:
+    try:
+        return tensor.nbytes is not None
+    except (AttributeError, RuntimeError):  # a sparse tensor raises the latter
+        return False
 
 
 def count_samples(batch: Any) -> int | None:

@@ -32,7 +32,7 @@ BLOCK_QUERIES = 512
 """Queries multiplied together."""
 BLOCK_ROWS = 8192
 """Rows multiplied together. A block of scores is 16 MiB then: large enough for the matrix product
-to run at full speed, small beside the tables."""
+to run at full speed, small compared with the tables."""
 GROUP = 32
 """Rows of a group; see `_Best`."""
 SHORTEST = 1e-12

@@ -23,7 +23,7 @@ def import_h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise MissingExtraError.of("h5py", "data") from None
+        raise MissingExtraError.for_library("h5py", "data") from None
     return h5py
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 class Ragged:
     """Lists of different lengths as two arrays: list i is `values[offsets[i]:offsets[i + 1]]`.
 
-    >>> lists = Ragged.of([[4, 1], [], [7]])
+    >>> lists = Ragged.from_lists([[4, 1], [], [7]])
     >>> lists.offsets.tolist(), lists[0].tolist(), len(lists)
     ([0, 2, 2, 3], [4, 1], 3)
     """
@@ -25,7 +25,7 @@ class Ragged:
     """The values of all lists, one list after another."""
 
     @classmethod
-    def of(cls, lists: Sequence[Sequence[int]]) -> Ragged:
+    def from_lists(cls, lists: Sequence[Sequence[int]]) -> Ragged:
         """Build it from a list of lists of integers."""
         offsets = np.zeros(len(lists) + 1, dtype=np.int64)
         np.cumsum([len(each) for each in lists], out=offsets[1:])

@@ -1,4 +1,4 @@
-"""Runs and sessions: the one writer of a run directory, and a loop that can be taken up again."""
+"""Runs and sessions: the one writer of a run directory, and a loop that can be resumed."""
 
 from __future__ import annotations
 

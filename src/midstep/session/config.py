@@ -67,7 +67,7 @@ class SessionConfig:
     do_test_after: bool = False
     """Run the test loader once the training is finished."""
     checkpoint_every_steps: int | None = None
-    """Also take a checkpoint after every so many steps, beside pauses, epoch ends and the end."""
+    """Also take a checkpoint after every so many steps, besides pauses, epoch ends and the end."""
     checkpoint_epochs: bool = True
     """Take a checkpoint at each epoch end and mark the best. False suits very short epochs."""
     checkpoint_keep: int = 10

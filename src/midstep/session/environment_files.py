@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 
 from midstep.core.errors import StorageError
 from midstep.core.files.masked_text import mask_page_tokens
-from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.files.storage import make_subfolder, replace_bytes
 
 MOST_DIFF_BYTES = 1 << 20
 """A longer diff is cut, and its last line says so."""
@@ -41,7 +41,7 @@ def write_environment(run_dir: Path, attempt: int, cwd: Path, *, git_diff: bool)
     if diff:
         contents[f"git-diff{number}.patch"] = diff
     try:
-        folder = make_folder(run_dir / "artifacts")
+        folder = make_subfolder(run_dir, "artifacts")
         for name, content in contents.items():
             replace_bytes(folder / name, content, durable=False, mode=0o600)
     except StorageError as error:  # the training matters more than these files
@@ -88,11 +88,12 @@ def read_diff(cwd: Path) -> bytes:
             return b""
         output.seek(0)
         diff = output.read(MOST_DIFF_BYTES + 1)
+    is_cut = len(diff) > MOST_DIFF_BYTES
     if b"token" in diff:
         diff = mask_page_tokens(diff.decode("utf-8", "surrogateescape")).encode(
             "utf-8", "surrogateescape"
         )
-    if len(diff) <= MOST_DIFF_BYTES:
-        return diff
+    if not is_cut:
+        return diff[:MOST_DIFF_BYTES]  # a mask may be longer than a token
     note = b"\n# cut here: the diff is longer than 1 MiB\n"
     return diff[: MOST_DIFF_BYTES - len(note)] + note

@@ -36,11 +36,13 @@ class InfluenceSource:
     model: nn.Module
     optimizers: Sequence[Optimizer]
     loss_fn: Callable[..., Any] | None = None
-    """Of output and label, if the user wrote no step."""
+    """A function of output and label, if the user wrote no step."""
     step: Callable[[], UserStep | None] = lambda: None
     """The user's own step, if there is one."""
     batches: Callable[[], Sequence[Any]] = tuple
     """The micro-batches of the last step while they are held; else the captured batch is used."""
+    sizes: Callable[[], Sequence[int | None]] = tuple
+    """Samples of each micro-batch of the last step, where the loop scales their losses itself."""
     grad_clip_norm: float | None = None
 
     def loss_of(self, model: nn.Module, batch: Any) -> torch.Tensor:
@@ -63,7 +65,7 @@ def _compute(
     from midstep.influence.batch_influence import batch_influence
     from midstep.influence.gradients.sample_gradients import sample_count
 
-    captured = controller.captures.batch()
+    captured = controller.captures.reader.batch()
     # A captured batch has the index of its step, which is one less than the finished steps.
     if captured is None or captured["step"] != controller.boundary.finished_steps - 1:
         raise ControlError(
@@ -76,7 +78,7 @@ def _compute(
     sizes = _micro_batch_sizes(batches)
     _check_complete(sample_count(batch), sizes, captured["sample_ids"])
     # The forward passes here must leave no trace: dropout would move generators, and hooks would
-    # record activations of a pass that is no step.
+    # record activations of a pass that is not a step.
     with preserve_rng(), hooks_paused():
         influence = batch_influence(
             source.model,
@@ -87,6 +89,7 @@ def _compute(
             grad_clip_norm=source.grad_clip_norm,
             micro_batches=sizes,
         )
+    _check_shares(source.sizes(), influence)
     names = _sample_names(captured["sample_ids"], influence)
     _show(controller, influence, names)
     _show_notes(controller, influence)
@@ -103,6 +106,16 @@ def _check_complete(held: int | None, sizes: list[int] | None, sample_ids: Any) 
             f"only {held} of the {in_step} samples of this step are held: its micro-batches differ "
             "in shape or are many. Pad all batches to one length, or step without accumulation "
             "while you look"
+        )
+
+
+def _check_shares(sizes: Sequence[int | None], influence: BatchInfluence) -> None:
+    """Raise an error when the shares of samples depend on how the loop scales its micro-batches."""
+    if len(sizes) > 1 and (len(set(sizes)) > 1 or not influence.has_equal_shares):
+        raise ControlError(
+            f"this step gathered {len(sizes)} micro-batches whose samples have different shares in "
+            "its gradient, by their number or as in a mean over tokens, and how the loop scales "
+            "each is unknown. Make a step with one batch, or train with midstep.Session"
         )
 
 
@@ -161,7 +174,7 @@ def _show(controller: DebugController, influence: BatchInfluence, names: list[st
 
 
 def _show_notes(controller: DebugController, influence: BatchInfluence) -> None:
-    """Show notes on the numbers beside them."""
+    """Show the notes on the numbers in a panel of their own."""
     if influence.notes:
         text = "\n".join(f"{note[:1].upper()}{note[1:]}." for note in influence.notes)
         panel = Panel(kind="text", title="About these influences")

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 LONGEST_WAIT_S = 180.0
 """How long a rank waits for the others at a resume, at most half of the group's timeout."""
@@ -166,6 +170,48 @@ def why_no_moves() -> str | None:
         "train different models, and a step on one rank only would wait for the others for ever; "
         "stop all ranks and start them again."
     )
+
+
+def why_no_state(model: nn.Module) -> str | None:
+    """Why one rank alone must not read the state of this model, in words; None if it may.
+
+    Reading it gathers the parts of all ranks, and ranks take checkpoints at times of their own.
+    """
+    # Looked up, not imported: a process that never imported them has no such model.
+    fsdp = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
+    tensors = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
+    if any(isinstance(each, fsdp) for each in model.modules()):
+        kind = "FullyShardedDataParallel"
+    elif any(isinstance(each, tensors) for each in model.parameters()):
+        kind = "DTensor"
+    else:
+        return None
+    return f"the model is sharded over ranks ({kind}), and one rank alone cannot read its state"
+
+
+def check_can_resume(resume: str, model: nn.Module) -> None:
+    """Refuse a resume on which the ranks could not agree.
+
+    Raises:
+        ConfigError: the model is sharded, or this is one of several processes without a group.
+    """
+    if resume == "never":
+        return
+    reason = why_no_state(model)
+    size = os.environ.get("WORLD_SIZE", "1")
+    if reason is None and size.isdecimal() and int(size) > 1 and not _has_group():
+        reason = (
+            f"WORLD_SIZE is {size}, as torchrun sets it, and there is no process group yet, so the "
+            "ranks cannot agree on a checkpoint; call torch.distributed.init_process_group first"
+        )
+    if reason is not None:
+        raise ConfigError(f'resume={resume!r} is not possible: {reason}. Or use resume="never"')
+
+
+def _has_group() -> bool:
+    distributed = sys.modules.get("torch.distributed")
+    is_usable = distributed is not None and distributed.is_available()
+    return is_usable and bool(distributed.is_initialized())  # type: ignore[union-attr]
 
 
 def park_limit() -> tuple[float, str] | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining, StorageError
-from midstep.core.files.storage import make_folder, replace_json
+from midstep.core.files.storage import make_subfolder, replace_json
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import open_missing_standard_streams, write_to_stderr
 from midstep.facts import FactsWriter, Lease, LoopProgress
@@ -204,7 +204,7 @@ class Run:
         return LoopProgress(
             step=control.boundary.finished_steps,
             boundaries=control.boundary.boundaries,
-            moving=control.status.is_moving and not self.ended,
+            moving=control.status.boundary_is_due and not self.ended,
             state=control.status.state_name,
             about=control.status.progress,
         )
@@ -236,7 +236,7 @@ class Run:
         if not (trajectories["trajectories"] or trajectories["others"]):
             return
         try:
-            replace_json(make_folder(self.dir / "artifacts") / "trajectories.json", trajectories)
+            replace_json(make_subfolder(self.dir, "artifacts") / "trajectories.json", trajectories)
         except StorageError as error:  # the run is over and its facts are complete
             log.warning("%s", error)
 

@@ -1,4 +1,4 @@
-"""`Session`: trains with midstep's own loop; it can be paused, resumed and taken back."""
+"""`Session`: trains with midstep's own loop; it can be paused, resumed and rewound."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ from midstep.session.fit.fit_loop import EpochHook, FitLoop, StepRecord, run_fit
 from midstep.session.fit.trainer import Trainer, TrainerReplay
 from midstep.session.hooks import LayerNorms
 from midstep.session.influence_command import InfluenceSource, register_influence
-from midstep.session.ranks import RankMeeting
+from midstep.session.ranks import (
+    RankMeeting,
+    check_can_resume,
+    why_no_moves,
+    why_no_state,
+)
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
 from midstep.session.state.extra_state import ExtraState
@@ -294,6 +299,7 @@ class Session:
     def _open(self, undo: ExitStack) -> TrainingEngine:
         """Resume or begin. All checks come before the run directory is touched."""
         trainer, state = self.trainer, self.trainer.state
+        check_can_resume(self.config.resume, trainer.parts.model)
         # Before the trainer patches the loader, whose dataset is then a wrapper.
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
         meeting = RankMeeting.open()
@@ -302,7 +308,8 @@ class Session:
         undo.enter_context(trainer)  # patches the loader
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
-        first = None if state.is_lazy() else state.take(to_host=True)  # for `reset_session`
+        can_take = not state.is_lazy() and why_no_state(trainer.parts.model) is None
+        first = state.take(to_host=True) if can_take else None  # for `reset_session`
         if resume_point is not None:
             restore_resume_point(state, resume_point)
             if meeting is not None:
@@ -315,6 +322,7 @@ class Session:
             run, state, TrainerReplay(trainer), on_fault="raise", meeting=meeting
         )
         undo.callback(engine.close)
+        engine.report_moved = state.order.refuse_or_report
         run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizers)
         undo.callback(SessionCommands(run, trainer.parts, engine).register())
         undo.callback(AdvancingCommands(engine, trainer, first, self.test).register())
@@ -369,8 +377,9 @@ class Session:
         """Train up to a total of epochs or steps, including those before a resume.
 
         In the main thread SIGTERM and SIGHUP stop it at the next boundary with a checkpoint, and
-        end the process with exit code 0, unless you handle them yourself. If that checkpoint could
-        not be written, the exit code is 1, with the reason.
+        end the process with exit code 0, unless you handle them yourself. If the checkpoint of a
+        stop could not be written, also of one by a command or the page, the process ends with exit
+        code 1 and the reason.
 
         Args:
             epochs: total number of epochs.
@@ -397,12 +406,12 @@ class Session:
         )
         self._thread = threading.get_ident()
         try:
-            by_signal = run_fit(
+            must_exit = run_fit(
                 loop, engine, on_finished=self._on_finished, ends_run=self._given_run is None
             )
         finally:
             self._thread = None
-        if by_signal:
+        if must_exit:
             raise SystemExit(run.exit_code)
 
     def _on_finished(self) -> None:
@@ -469,9 +478,12 @@ class Session:
     def certify(self, steps: int = 2) -> Certificate:
         """Make `steps` steps twice from here, compare every bit, and return to this state.
 
-        While `fit` runs, the run must be paused, and the call must come from another thread.
+        While `fit` runs, the run must be paused, and the call must come from another thread. One
+        rank of a process group is refused.
         """
         _ = self.engine  # opens the session if it is not open yet
+        if (reason := why_no_moves()) is not None:
+            raise ControlError(reason)
         if self._thread is None:
             return certify(self.trainer, steps)
         return Certificate.from_description(self.command("determinism_health", steps=steps)["data"])

@@ -218,7 +218,7 @@ class StepReporter:
         )
 
     def show_repeated(self, loss: Any) -> None:
-        """Show loss and learning rate of a step that was made again; its record exists already."""
+        """Show loss and learning rate of a repeated step; its record exists already."""
         self._boundary.show_loss(loss)
         self._run.controller.status.describe(lr=self._metrics.rate())
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from midstep.control.capture.sample_results import TOO_LATE
 from midstep.core.fault_guard import FaultGuard
+from midstep.data.batch_structure import count_samples
 from midstep.explore.step_losses import StepLosses
 from midstep.session.hidden_hooks import add_hidden_hook
 
@@ -63,6 +64,8 @@ class StepResults:
         self._handle: RemovableHandle | None = None
         self._how_to, self._is_closed = how_to, False
         self._is_whole = False  # whether the step in progress was observed from its begin
+        self.sizes: Sequence[int | None] = ()
+        """Samples of each micro-batch of the step that was taken last."""
         self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
 
     def _begin_step(self) -> None:
@@ -87,7 +90,7 @@ class StepResults:
         *,
         is_named: bool = False,
     ) -> None:
-        """The loss was computed; noted only in training, and while anything is in view."""
+        """Note a call of the loss, in training and while anything is in view."""
         if self._captures.is_observed and not torch.compiler.is_compiling():
             self._guard.run(
                 self._note, self._losses.loss_called, inputs, named, output, is_named=is_named
@@ -119,6 +122,7 @@ class StepResults:
         if self._is_closed:
             return self._how_to
         was_whole, self._is_whole = self._is_whole, False
+        self.sizes = [count_samples(each) for each in batches]
         results: Results | str | None = self._guard.run(self._losses.take, batches, logged)
         return TOO_LATE if isinstance(results, str) and not was_whole else results
 

@@ -186,7 +186,7 @@ def larger_field(pairs: int = 700, sources: int = 900, clusters: int = 9) -> Min
         pair_cluster=chance.integers(clusters, size=pairs),
         source_cluster=chance.integers(clusters, size=sources),
         adjacent=np.stack([(np.arange(clusters) + step) % clusters for step in (1, 2, 3)], axis=1),
-        positives=Ragged.of([[int(each)] for each in index[:, 1]]),
+        positives=Ragged.from_lists([[int(each)] for each in index[:, 1]]),
         threshold=2.5,
     )
 

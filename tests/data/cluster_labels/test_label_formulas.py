@@ -21,7 +21,7 @@ from midstep.data.cluster_labels.label_formulas import (
 CHANCE = np.random.default_rng(0)
 CENTROIDS, STEERING, TERMS = (CHANCE.standard_normal((rows, 5)) for rows in (4, 7, 6))
 STEERING[2] = 0
-IDS = Ragged.of([[0, 1], [], [3], [2, 2, 1], [0], [5, 3, 4, 1], []])
+IDS = Ragged.from_lists([[0, 1], [], [3], [2, 2, 1], [0], [5, 3, 4, 1], []])
 
 
 def cosine_distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -596,7 +596,7 @@ def test_a_state_of_another_run_is_refused_with_the_field(changed, words):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"cursor": 8, "checksum": 1}, "others than those trained on"),
+        ({"cursor": 8, "checksum": 1}, "not those that were trained on"),
         ({"cursor": 3}, "inside a batch"),
         ({"cursor": 11}, "ends after 10"),
     ],
@@ -618,7 +618,7 @@ def test_a_changed_sampler_is_seen_before_the_first_batch():
     loader = DataLoader(Augmented(), batch_size=BATCH, collate_fn=as_rows)  # not shuffled
     with OrderedLoader(loader, SEEDED) as order:
         order.load_state_dict(state)
-        with pytest.raises(FormatError, match="others than those"):
+        with pytest.raises(FormatError, match="not those that were"):
             next(iter(loader))
 
 

@@ -211,14 +211,25 @@ def test_an_entry_point_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
         load_source(DataConfig(name="broken"))
 
 
-def test_the_examples_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
-    page = Path(__file__).parents[3] / "docs" / "reference" / "data-sources.md"
-    first, own = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M)
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def run_example(text: str) -> dict[str, Any]:
+    [example] = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M)
     names: dict[str, Any] = {}
-    exec(first, names)
+    exec(example, names)
+    return names
+
+
+def test_the_examples_of_the_page_run() -> None:
+    names = run_example((DOCS / "reference" / "data-sources.md").read_text("utf-8"))
     assert names["batch"]["image"].shape == (64, 1, 8, 8)
-    exec(own, names)
+
+
+def test_the_source_of_the_document_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    page = (DOCS / "extend.md").read_text("utf-8")
+    names = run_example(page.split("\n## A data source\n")[1])
     assert (names["meta"]["features"], names["meta"]["splits"]["val"]) == (32, 100)
     assert next(iter(names["test"]))["x"].shape == (100, 32)
 

@@ -16,6 +16,7 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.data.sources import DataConfig, make_dataloaders
 from midstep.data.sources.root_events import ImportConfig, ImportProgress, import_events
 
+REAL = Path(__file__).parents[4] / "shared" / "data" / "particles" / "uproot-HZZ.root"
 EVENTS = 40
 PARTICLES = {"jet": "Jet", "muon": "Muon"}
 
@@ -154,7 +155,7 @@ def test_wrong_input_leaves_no_file(root_file: Path, tmp_path: Path) -> None:
         (damaged, {}, FormatError, "cannot be read"),
         (nan, {}, FormatError, "event 7 has a value in globals that is not finite"),
         (root_file, {"tree": "Events"}, ConfigError, "has no tree 'Events'; it has events"),
-        (root_file, {"label": "share"}, FormatError, "'share' has values that are no whole"),
+        (root_file, {"label": "share"}, FormatError, "'share' must have whole numbers"),
         (root_file, {"globals": ("Jet_Px",)}, FormatError, "'Jet_Px' has not one value"),
         (
             root_file,
@@ -191,6 +192,24 @@ def test_the_command_imports_and_info_describes(
     assert "exists already" in capsys.readouterr().err
     assert main([*command[:3], "--out", str(tmp_path / "b.h5"), "--particles", "jet"]) == 2
     assert "--particles takes TYPE=PREFIX" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason=f"{REAL} is not there")
+def test_real_collision_events_become_batches(tmp_path: Path) -> None:
+    out = tmp_path / "hzz.h5"
+    result = import_events([REAL], out, ImportConfig())
+    assert sum(result.splits.values()) + result.empty_events == 2_421
+    config = DataConfig(name="h5", path=str(out), batch_size=2_000)
+    train, _, _, meta = make_dataloaders(config, seed=0)
+    [batch] = train
+    scale = meta["normalisation"]["tokens_cont"]
+    values = batch["tokens_cont"].numpy() * scale["std"] + scale["mean"]
+    momenta, energies = values[..., :3], values[..., 3]
+    is_real = batch["tokens_id"].numpy() > 0
+    # No particle has less energy than its momentum, and no event is without particles.
+    assert (energies[is_real] > 0.99 * np.linalg.norm(momenta, axis=-1)[is_real]).all()
+    assert is_real.any(axis=1).all()
+    assert meta["type_names"] == ["padding", "jet", "muon", "electron", "photon"]
 
 
 def test_info_describes_a_table_and_refuses_other_files(

@@ -56,7 +56,7 @@ def sample_tables(config: DatasetConfig | None = None, *, half: bool = False) ->
         "pair_index": np.stack([chance.integers(config.n_questions, size=pairs), sources], axis=1),
         "pair_cluster_id": chance.integers(config.n_clusters, size=pairs),
         "pair_relevance": chance.random(pairs).astype(np.float32),
-        "pair_keyword_ids": Ragged.of(
+        "pair_keyword_ids": Ragged.from_lists(
             [
                 chance.integers(config.n_keywords, size=count).tolist()
                 for count in chance.integers(4, size=pairs)

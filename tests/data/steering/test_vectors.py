@@ -11,7 +11,7 @@ from midstep.data.steering.vectors import steering_tables
 
 CHANCE = np.random.default_rng(0)
 Q, C, K = (CHANCE.standard_normal((rows, 5)) for rows in (7, 7, 4))
-IDS = Ragged.of([[0, 1], [], [3], [2, 2, 1], [0], [1, 3], []])
+IDS = Ragged.from_lists([[0, 1], [], [3], [2, 2, 1], [0], [1, 3], []])
 
 
 def length_one(vector: np.ndarray) -> np.ndarray:

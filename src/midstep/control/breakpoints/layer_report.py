@@ -24,7 +24,7 @@ class ParameterReading:
     """Whether it has two or more dimensions, unlike a bias or a scale."""
     weight_norm: float
     grad_norm: float | None
-    """As the optimizer gets it, after clipping; None without a gradient."""
+    """The norm that the optimizer gets, after clipping; None without a gradient."""
     update_norm: float | None = None
     """Norm of the change by the step; None if it was not measured."""
 
@@ -53,6 +53,6 @@ class LayerReport:
     """What was measured."""
     parameters: tuple[ParameterReading, ...] = ()
     activations: tuple[ActivationReading, ...] = ()
-    """In the order of the calls."""
+    """Readings in the order of the calls."""
     cost_s: float = 0.0
     """Seconds that the measurements took in this step."""

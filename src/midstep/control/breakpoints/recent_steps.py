@@ -11,8 +11,11 @@ from typing import Any
 from midstep.control.breakpoints.layer_report import LayerReport
 from midstep.control.capture.captured_data import as_float
 
+GRAD_NORM = "grad_norm"
 STEPS_KEPT = 64
 """A diagnosis compares the last 20; the others are for medians."""
+NORMS_KEPT = 16
+"""Gradient norms from before these steps: they may be measured seldom, and a median needs some."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class StepNote:
     step: int
     """Finished steps, this one included."""
     scalars: Mapping[str, Any] = field(default_factory=dict)
-    """As they were logged, perhaps on a device; a reference that nobody changes any more."""
+    """Scalars as they were logged, perhaps on a device; nobody changes them any more."""
     samples: int = 0
     """Samples of its batch; 0 if unknown."""
     grad_norm: float | None = None
@@ -36,6 +39,11 @@ class StepNote:
         """A scalar as a float. On a GPU this waits for the device."""
         return as_float(self.scalars[name]) if name in self.scalars else None
 
+    def measured_norm(self) -> float | None:
+        """The norm that was logged, else the one that a rule measured."""
+        logged = self.number(GRAD_NORM)
+        return self.grad_norm if logged is None else logged
+
 
 class RecentSteps:
     """Notes on the last steps of the present timeline. Only the training thread uses it.
@@ -48,14 +56,19 @@ class RecentSteps:
     """
 
     def __init__(self) -> None:
-        self._notes: deque[StepNote] = deque(maxlen=STEPS_KEPT)
+        self._notes: deque[StepNote] = deque()
+        self._older_norms: deque[StepNote] = deque(maxlen=NORMS_KEPT)
+        """Notes that were dropped, with the gradient norm alone."""
 
     def note(
         self, step: int, scalars: Mapping[str, Any], *, samples: int, report: LayerReport | None
     ) -> None:
         """Note a finished step; notes of this step or of later ones were of another timeline."""
-        while self._notes and self._notes[-1].step >= step:
-            self._notes.pop()
+        for notes in (self._notes, self._older_norms):
+            while notes and notes[-1].step >= step:
+                notes.pop()
+        if len(self._notes) == STEPS_KEPT:
+            self._drop(self._notes.popleft())
         scalars = scalars or {}  # an empty dict of the controller is used again in the next step
         if report is None:
             self._notes.append(StepNote(step=step, scalars=scalars, samples=samples))
@@ -75,6 +88,18 @@ class RecentSteps:
                 },
             )
         )
+
+    def _drop(self, note: StepNote) -> None:
+        """Keep the norm of a note that is too old, if one was measured."""
+        scalars = {name: note.scalars[name] for name in (GRAD_NORM,) if name in note.scalars}
+        if scalars or note.grad_norm is not None:
+            kept = StepNote(step=note.step, scalars=scalars, grad_norm=note.grad_norm)
+            self._older_norms.append(kept)
+
+    def older_norms(self) -> list[float]:
+        """Gradient norms from before the first note. On a GPU this waits for the device."""
+        norms = (note.measured_norm() for note in self._older_norms)
+        return [norm for norm in norms if norm is not None]
 
     def notes(self) -> list[StepNote]:
         """The notes, the oldest first."""

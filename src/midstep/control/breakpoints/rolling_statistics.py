@@ -8,13 +8,13 @@ from collections import Counter, deque
 LARGEST = 1e150
 """Larger values are clipped to this, because their squares would overflow."""
 MAX_CANCELLATION = 1e6
-"""Sums are computed anew when cancellation has cost this factor of precision."""
+"""Sums are computed again when cancellation has cost this factor of precision."""
 
 
 class RollingSpread:
     """Sums over a sliding window, shifted by one of its values.
 
-    The shift keeps the squares small. The sums are computed anew once per window, and when an
+    The shift keeps the squares small. The sums are computed again once per window, and when an
     outlier has left it, so that rounding errors do not accumulate.
 
     >>> spread = RollingSpread(3)

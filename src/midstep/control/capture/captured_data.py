@@ -43,7 +43,7 @@ class CapturedBatch:
     batch: Any
     """Tensor, mapping or sequence of tensors, or a function that returns them."""
     loss: Any
-    """As the loop gave it; in a copy a float, or a tensor on the host."""
+    """The loss as the loop gave it; in a copy a float, or a tensor on the host."""
     labels: Any = None
     """One per sample, or a function that returns them; it is called when the batch is copied."""
     losses: Any = None
@@ -111,7 +111,7 @@ class CapturedBatch:
     def _results_of(self, first: int, stop: int, stride: int, count: int) -> Any:
         """Columns of these samples: of losses that the loop gave, else what the step computed."""
         results = self.results
-        # In a copy that has arrived, the columns have these losses, and more than them.
+        # In a copy that is complete, the columns contain these losses already.
         if self.losses is not None and not isinstance(results, Mapping):
             results = results_of_losses(self.losses)
         if not callable(results):
@@ -120,7 +120,7 @@ class CapturedBatch:
 
     def known_losses(self) -> tuple[list[float], str | None]:
         """The losses of all samples, and which of them stand out. It waits for a GPU."""
-        if self.losses is not None:  # also if they are not one for each sample
+        if self.losses is not None:  # even if there is not one for each sample
             losses = as_floats(self.losses)
             return losses, loss_fact(losses, shares_of(losses))
         results = self._all_results()
@@ -151,17 +151,17 @@ class CapturedBatch:
 
     @property
     def main_tensor(self) -> Any:
-        """What the model gets; None if it is no single tensor."""
+        """The input of the model; None if it is not a single tensor."""
         parts = self.parts
         return None if parts.layout.is_list else parts.tensor
 
     @property
     def is_late(self) -> bool:
-        """Whether it came into view after its loss was computed: the next step says more."""
+        """Whether nobody viewed the step when its loss was computed: the next step says more."""
         return self.results is TOO_LATE
 
     def holds(self, first: int, count: int) -> bool:
-        """Whether these samples are there: always, because this is the whole batch."""
+        """True: this is the whole batch."""
         return first >= 0 and count >= 0
 
     def samples(self, first: int, count: int) -> ShownSamples:
@@ -331,7 +331,7 @@ def _copy_slices(parts: BatchParts, first: int, stop: int, copies: TensorCopies)
 
 
 def _chosen(held: Any, chosen: slice) -> Any:
-    """Some entries of a copied part; None where the reason stands why it could not be copied."""
+    """Some entries of a copied part; None where `held` is the reason why it was not copied."""
     return None if held is None or isinstance(held, str) else held[chosen]
 
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.captured_data import (
-    CapturedBatch,
-    CapturedSamples,
-    StepData,
-    resolve,
-)
+from midstep.control.capture.capture_reader import CaptureReader
+from midstep.control.capture.captured_data import CapturedBatch, CapturedSamples, resolve
 from midstep.control.capture.sample_results import Results
 from midstep.control.capture.step_data_store import StepDataStore
 from midstep.control.capture.subscriptions import (
@@ -31,20 +26,14 @@ if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
 
 log = logging.getLogger("midstep.control")
-FIRST_ANSWER_S = 2.0
-"""How long the first request for something waits for the step that captures it."""
-MAX_WAITING_READERS = 8
-"""Further ones are answered at once: each holds a thread of the server, which has 40."""
 CAPTURES_HELD = 2
 """A reader that has read the geometry of a capture can still get its picture after the next one."""
 
 
 class Captures:
-    """Takes batches and step data from the training thread, and gives copies to other threads.
+    """Takes batches and step data from the training thread; `reader` gives copies to other threads.
 
     `subscriptions` says what is in view; `plan` is what the step in progress captures of it.
-    Readers need no lock: each object is built completely and then published by one assignment.
-    What is published is never changed afterwards.
     """
 
     def __init__(self, state: ControlState) -> None:
@@ -67,12 +56,13 @@ class Captures:
         """What the step after the next boundary captures besides what is in view."""
         self._has_samples = False
         """Whether samples of this step's batch were copied."""
-        self._waiting_readers = 0
         self._is_complete = False
         """Whether all hooks run in this step: it was planned for all keys when it began."""
         self._serial = 0
         self.data = StepDataStore(state, self._new_etag)
         """The step data."""
+        self.reader = CaptureReader(self, state)
+        """Gives batches and step data to other threads."""
 
     # -- the training thread's side ---------------------------------------------------------------
 
@@ -130,7 +120,7 @@ class Captures:
             view=self.view,
         )
         self.last_batch = captured if kept else None
-        # What another call of this step has copied stays: the loop's own call says more.
+        # A copy of another call of this step stays: the loop's own call has more to show.
         if not (kept and self._has_samples):
             self._hold(captured)
         if not kept:  # a reference is enough until the boundary
@@ -212,7 +202,7 @@ class Captures:
                 self.subscriptions.note_captured(captured, step)
                 if self.recent and self.recent[0].step == step - 1 and self.recent[0].is_late:
                     self.subscriptions.repeat(captured)
-                self._state.changed.notify_all()  # readers wait in `_wait_for_step`
+                self._state.changed.notify_all()  # readers wait for this step
 
     def publish_everything(self) -> None:
         """Publish all of this step: the loop parks."""
@@ -221,7 +211,7 @@ class Captures:
 
     def _has_captured(self, need: Need, step: int) -> bool:
         if need.kind == "batch":
-            newest = self.newest_with(need)
+            newest = self.reader.newest_with(need)
             return newest is not None and newest.step == step - 1
         if need.is_data and need.data_key is not None:
             return need.data_key in self.data.published.of_step(step)
@@ -307,88 +297,6 @@ class Captures:
         """The last batch that was captured whole."""
         return next((each for each in self.recent if isinstance(each, CapturedBatch)), None)
 
-    def batch(self) -> dict[str, Any] | None:
-        """The last batch captured whole, with loss, step, labels and ids; None before the first."""
-        batch = self.cloned_batch
-        if batch is None:
-            return None
-        self.subscriptions.note_read(Need(kind="batch"))
-        fields = vars(batch.arrived())
-        return {name: fields[name] for name in _BATCH_FIELDS}
-
-    def read_samples(
-        self, first: int, count: int | None, *, patience_s: float = FIRST_ANSWER_S
-    ) -> CapturedBatch | CapturedSamples | None:
-        """The newest capture with these samples; the first call waits for the step in progress.
-
-        Args:
-            first: the first sample.
-            count: how many; None for the whole batch at full resolution.
-            patience_s: how long the first call waits.
-        """
-        need = Need(kind="batch", first=0 if count is None else first, count=count)
-        before = self.newest_with(need)
-
-        def is_there() -> bool:
-            newest = self.newest_with(need)
-            return newest is not None and newest is not before and not newest.is_late
-
-        if self.subscriptions.read(need):
-            self._wait_for_step(is_there, patience_s)
-        return self.newest_with(need)
-
-    def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:
-        """The newest capture that holds the samples of a need; None if there is none."""
-        if need.count is None:
-            return self.cloned_batch
-        return next((e for e in self.recent if e.holds(need.first, need.count or 0)), None)
-
-    def with_etag(self, etag: str) -> CapturedBatch | CapturedSamples | None:
-        """The capture of this name; None if it is no longer held."""
-        return next((each for each in self.recent if each.etag == etag), None)
-
-    def read_step_data(
-        self, key: str | None = None, *, patience_s: float = FIRST_ANSWER_S
-    ) -> StepData:
-        """The newest step data; the first call waits for a step that captures the key.
-
-        Args:
-            key: which entry is read; None for the list of keys.
-            patience_s: how long the first call waits.
-        """
-        before = self.data.published
-        if self.subscriptions.read(Need(kind="step_data", key=key)):
-            self._wait_for_step(lambda: self._is_newer(before, key), patience_s)
-        return self.data.published.arrived()
-
-    def _is_newer(self, before: StepData, key: str | None) -> bool:
-        now = self.data.published
-        if key is None:
-            return now.etag != before.etag
-        return now.etag_of(key) != before.etag_of(key)
-
-    def _wait_for_step(self, is_there: Callable[[], bool], patience_s: float) -> None:
-        """Wait until a running loop has captured what a reader needs, or time is over."""
-        state, until = self._state, time.monotonic() + patience_s
-        with state.lock:
-            if self._waiting_readers >= MAX_WAITING_READERS:
-                return
-            self._waiting_readers += 1
-            try:
-                while not (state.is_parked or state.end or is_there()):
-                    left_s = until - time.monotonic()
-                    # Before the first step a run may still load its data for a long time.
-                    if left_s <= 0 or not (state.has_started or state.step_index):
-                        return
-                    state.changed.wait(min(left_s, 0.1))
-            finally:
-                self._waiting_readers -= 1
-
-    def shown(self) -> StepData:
-        """The newest step data of each key, which the page shows."""
-        self.subscriptions.note_read(Need(kind="step_data"))
-        return self.data.published.arrived()
-
     def viewer(self, *needs: Need) -> Viewer:
         """Count as a connected viewer, who shows `needs`, until the returned object is closed."""
         return Viewer(self._state, needs)
@@ -397,9 +305,6 @@ class Captures:
     def viewers(self) -> int:
         """How many viewers are connected."""
         return self._state.viewer_count
-
-
-_BATCH_FIELDS = ("step", "batch", "loss", "labels", "losses", "sample_ids")
 
 
 class Viewer:

@@ -43,7 +43,7 @@ class TensorCopies:
         source = tensor.detach()
         if not self.note(source):
             return source.clone()
-        torch: Any = sys.modules["torch"]  # loaded by who made the tensor
+        torch: Any = sys.modules["torch"]  # already loaded: a tensor exists
         is_plain = type(source) is torch.Tensor and source.layout is torch.strided
         if not is_plain or source.nbytes > HOST_BYTES:
             return source.clone()
@@ -80,7 +80,7 @@ def is_on_cuda(value: Any) -> bool:
 
 @contextmanager
 def capture_context() -> Iterator[None]:
-    """Gradients and autocast are off inside the block: it is no part of the training."""
+    """Gradients and autocast are off inside the block: it is not part of the training."""
     torch: Any = sys.modules.get("torch")
     if torch is None:  # `control` works without torch
         yield

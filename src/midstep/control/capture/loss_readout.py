@@ -71,7 +71,7 @@ class LossReadout:
     def _start_copy(self, loss: Any) -> None:
         if loss.numel() != 1:
             return
-        torch: Any = sys.modules["torch"]  # loaded by who made the loss; `control` needs no torch
+        torch: Any = sys.modules["torch"]  # loaded already; `control` itself needs no torch
         if self._host_copy is None or self._host_copy.dtype != loss.dtype:
             # Only a copy into pinned memory is asynchronous.
             self._host_copy = torch.empty((), dtype=loss.dtype, pin_memory=True)

@@ -16,7 +16,7 @@ class CaptureNotice:
     """A capture that a stream has subscribed to, and that can be read."""
 
     id: str
-    """As the stream chose it."""
+    """The id that the stream chose."""
     step: int
     """Finished steps after the captured step."""
     etag: str
@@ -47,7 +47,7 @@ class CaptureNotices:
         self._controller = controller
         self._captures = controller.captures
 
-    def of(self, stream: str) -> list[CaptureNotice]:
+    def list_notices(self, stream: str) -> list[CaptureNotice]:
         """All captures of a stream that can be read now."""
         wanted = self._captures.subscriptions.list_of(stream)
         notices = (self._describe(name, need) for name, need in wanted.items())
@@ -57,7 +57,7 @@ class CaptureNotices:
         step, every = self._captures.subscriptions.progress(need)
         # A paused or ended run shows what is there. While a run moves, what was captured before
         # this subscription may be old.
-        if step is None and self._controller.status.moves_on:
+        if step is None and self._controller.status.makes_steps:
             return None
         if need.kind == "batch":
             notice = self._describe_batch(name, need)
@@ -78,7 +78,7 @@ class CaptureNotices:
         return CaptureNotice(id=name, step=step, etag=etag, bytes=size)
 
     def _describe_batch(self, name: str, need: Need) -> CaptureNotice | None:
-        captured = self._captures.newest_with(need)
+        captured = self._captures.reader.newest_with(need)
         if captured is None:
             return None
         of = captured.layout.count

@@ -22,10 +22,8 @@ PER_SAMPLE = ("losses", "loss_shares", "predictions", "probabilities")
 """Columns with one entry for each sample, or None."""
 OF_BATCH = ("loss_note", "loss_fact", "prediction_kind")
 """Columns with one text for the whole batch, or None."""
-TOO_LATE = (
-    "This step came into view in its middle, so its samples have no losses; the next one has them."
-)
-"""Results of a step that came into view after its loss was computed."""
+TOO_LATE = "Viewing began during this step, so its losses are not known. The next step has them."
+"""The note on a step whose loss was computed before anybody viewed it."""
 OUTLIER_Z = 3.0
 """A sample whose loss is more standard deviations above the mean of its batch stands out."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
 
 RESERVED_KEYS = frozenset({"keys", "force_detail"})
-"""Keys that are routes of the server beside the step data."""
+"""Keys that are routes of the server next to the step data."""
 MAX_OFFERED = 256
 
 
@@ -138,7 +138,7 @@ class StepDataStore:
             self.offered = {**self.offered, key: panel}
 
     def withdraw(self, key: str) -> None:
-        """Offer a key no more; an unknown one is no error."""
+        """Stop offering a key; an unknown key is not an error."""
         self.offered = {name: panel for name, panel in self.offered.items() if name != key}
 
     def get(self, key: str) -> Any:

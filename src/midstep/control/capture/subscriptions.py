@@ -47,7 +47,7 @@ class Need:
 
     @property
     def data_key(self) -> str | None:
-        """The key of the step data; None for all keys, and for kinds that are no step data."""
+        """The key of the step data; None for all keys, and for kinds that are not step data."""
         return LAYERS_KEY if self.kind == "layers" else self.key
 
     @property
@@ -190,7 +190,7 @@ class Subscriptions:
             self._refresh()
 
     def close(self, stream: str) -> None:
-        """Remove a stream with its list; an unknown one is no error."""
+        """Remove a stream with its list; an unknown one is not an error."""
         with self._state.lock:
             if self._streams.pop(stream, None) is not None:
                 self._refresh()
@@ -266,7 +266,7 @@ class Subscriptions:
     def plan_next_step(self, *needs: Need) -> None:
         """Capture samples or step data in the step that begins at the next boundary.
 
-        On the training thread. Nobody needs to look.
+        On the training thread. No viewer is needed.
         """
         plan = StepPlan(
             needs=needs,

@@ -193,7 +193,7 @@ class WeightChanges:
         return [origin.ready for origin in origins if origin.ready is not None]
 
     def _names_before(self, *, everything: bool) -> list[str]:
-        """Which tensors to clone before a step, by importance: the budget may not reach for all."""
+        """Which tensors to clone before a step, by importance: the budget may not allow all."""
         state, plan = self._state, self._state.captures.plan
         if plan.tensors and not (everything or state.breakpoints.may_stop_step):
             return self._names_of(need for need in plan.tensors if need.kind != "weights")
@@ -220,7 +220,7 @@ class WeightChanges:
     def _clone_sources(
         self, names: Iterable[str], budget_bytes: int, reusable: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Clone each tensor that has rows, within the budget; why others are not, is noted."""
+        """Clone each tensor that has rows, within the budget, and note why others are not."""
         sources = self._state.watches.readers
         with capture_context():
             clones, refusals = clone_within_budget(sources, names, budget_bytes, reusable)

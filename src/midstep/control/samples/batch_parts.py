@@ -1,7 +1,7 @@
-"""The parts of a batch that are shown: what the model gets, its target, its mask, its columns.
+"""The parts of a batch that are shown: input of the model, target, mask and columns.
 
 `find_parts` chooses them, by the view of the user or else by names, shapes and types; see
-docs/how-to/show-my-samples.md. Where nothing is sure, it shows less, never something else.
+docs/how-to/show-my-samples.md. Where a choice is not sure, it shows less.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PartsDescription:
     """What the parts of a batch are, without the parts themselves."""
 
     layout: SampleLayout = NO_SAMPLES
-    """Of what the model gets."""
+    """How the input of the model is shown."""
     input_name: str = ""
     columns: tuple[str, ...] = ()
     """Names of the parts that are shown as columns, or of the values of a row."""
     target_name: str = ""
     target_kind: TargetKind = "none"
     note: str | None = None
-    """What the view says and the batch does not have."""
+    """Parts that the view names and the batch lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class BatchParts:
 
     description: PartsDescription
     tensor: Any = None
-    """What the model gets, if it is a tensor."""
+    """The input of the model, if it is a tensor."""
     texts: Any = None
     attention: Any = None
     mask: Any = None
@@ -87,7 +87,7 @@ class BatchParts:
 
     @property
     def layout(self) -> SampleLayout:
-        """Of what the model gets."""
+        """How the input of the model is shown."""
         return self.description.layout
 
     def cut(

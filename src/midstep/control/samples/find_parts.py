@@ -27,7 +27,7 @@ from midstep.control.samples.part_names import kind_of_name, role_of_name
 from midstep.control.samples.view import KIND_WORDS, NO_VIEW, SampleView
 
 MAX_COLUMNS = 32
-"""Columns beside what the model gets; of a table or of nested mappings all of them."""
+"""Columns besides the input of the model; of a table or of nested mappings all of them."""
 _NAMED_FIRST: tuple[SampleKind, ...] = (*PICTURES, "text", "tokens", *LINES)
 
 
@@ -92,7 +92,7 @@ class _Finder:
         if name is None:
             return None
         if element(self._batch, name) is None and KIND_WORDS.get(str(name)) == "image_mask":
-            self._target_is_mask = True  # no part is called so: it says what the target is
+            self._target_is_mask = True  # no part has this name: the name says what the target is
             return None
         leaf = first_of(leaves_of(self._named("target", name)))
         return None if leaf is None else (replace(leaf, name=str(name)), True)
@@ -141,7 +141,7 @@ class _Finder:
             return self._of_mapping(candidates, leaves)
         columns = [leaf for leaf in candidates if leaf.is_column]
         if len(columns) == len(candidates) > 1 and not any(leaf.is_text for leaf in columns):
-            # (users, items, ratings): no tensor is what the model gets alone.
+            # (users, items, ratings): no tensor alone is the input of the model.
             return self._of_columns(columns[:-1])
         chosen = _first_input(candidates)
         return NO_PARTS if chosen is None else self._of_leaf(chosen, leaves)
@@ -154,7 +154,7 @@ class _Finder:
             if kind is None:
                 continue
             shown = _kind_of_leaf(leaf, kind)
-            # A column of numbers that is called `token` or `image` is none.
+            # A column of numbers with the name `token` or `image` is not what its name says.
             if shown in _NAMED_FIRST and (leaf.is_text or not leaf.is_column):
                 by_kind.setdefault(shown, leaf)
         return first_of(by_kind[kind] for kind in _NAMED_FIRST if kind in by_kind)
@@ -244,7 +244,7 @@ class _Finder:
     def _guess_by_position(
         self, parts: BatchParts, leaves: Sequence[Leaf], free: Sequence[Leaf]
     ) -> tuple[Leaf, bool] | None:
-        """Of a pair the second; of more the one after the input, if it looks like a target."""
+        """The second part of a pair; else the part after the input, if it may be a target."""
         batch = self._batch
         if not isinstance(batch, list | tuple) or hasattr(batch, "_fields"):
             return None

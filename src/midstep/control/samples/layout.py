@@ -53,7 +53,7 @@ LINE_VALUES = 16_384
 LINE_CHANNELS = 8
 """First channels of a series that are shown."""
 AUDIO_VALUES = 2_000
-"""One or two channels of at least so many values are a sound: an eighth of a second at 16 kHz."""
+"""One or two channels with at least this many values are a sound: 1/8 s at 16 kHz."""
 FLAT_AUDIO_VALUES = 4_000
 """The same without an axis of channels, where a long vector could be something else."""
 SERIES_CHANNELS = 16
@@ -71,12 +71,12 @@ class SampleLayout:
 
     kind: SampleKind
     shape: tuple[int, ...] = ()
-    """Of the whole tensor; for texts and columns only how many samples there are."""
+    """Shape of the whole tensor; for texts and columns only the number of samples."""
     dtype: str = "none"
     channels: int = 0
-    """Of an image or of a series."""
+    """Channels of an image or of a series."""
     height: int = 0
-    """Of an image at full resolution."""
+    """Height of an image at full resolution."""
     width: int = 0
     frames: int = 0
     """Images of a sample of the kind `frames`."""
@@ -106,7 +106,7 @@ class SampleLayout:
 
     @property
     def stride(self) -> int:
-        """A tile has one of so many rows and columns of its image, a curve of its values."""
+        """A tile shows every n-th row and column of its image, a curve every n-th value."""
         if self.is_line:
             shown = max(1, min(self.channels, LINE_CHANNELS))
             return max(1, math.ceil(self.length * shown / LINE_VALUES))

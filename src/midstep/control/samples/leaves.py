@@ -10,10 +10,10 @@ from midstep.control.samples.layout import COLOURS
 from midstep.control.samples.tensor_facts import dtype_name, is_tensor
 
 MAX_LEAVES = 128
-"""Further parts are not looked at: a list of many lists is no batch of named parts."""
+"""Further parts are ignored: a list of many lists is not a batch of named parts."""
 MAX_DEPTH = 4
 LEAST_IMAGES = 2
-"""A batch of no more images than this could be an input and a target without an axis of colours."""
+"""A list of so few images could be an input and a target without an axis of colours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Leaf:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor or an array, and no list."""
+        """Whether it is a tensor or an array, not a list."""
         return is_tensor(self.value)
 
     @property

@@ -48,7 +48,7 @@ def kind_of_name(name: str) -> SampleKind | None:
 
 
 def role_of_name(name: str) -> Role | None:
-    """What a part is beside the input; None if its name does not say.
+    """What a part is if it is not the input; None if its name does not say.
 
     >>> role_of_name("attention_mask"), role_of_name("labels"), role_of_name("masks")
     ('beside', 'target', 'mask')

@@ -30,7 +30,7 @@ class SampleView:
     """How the samples of a training are shown; made by `midstep.view`."""
 
     input: str | int | None = None
-    """Key or position in the batch of what the model gets."""
+    """Key or position of the model's input in the batch."""
     target: str | int | None = None
     kind: SampleKind | None = None
     text: Text | None = None
@@ -41,7 +41,7 @@ class SampleView:
     class_names: Mapping[int, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     sample_rate: float | None = None
-    """Of sounds, in hertz."""
+    """Samples per second of a sound, in hertz."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def decode(self, ids: list[int]) -> str:
@@ -74,9 +74,9 @@ def view(
 
     Args:
         tokenizer: the same as `text`.
-        input: key or position in the batch of what the model gets, such as `"image"`, `0` or
+        input: key or position of the model's input in the batch, such as `"image"`, `0` or
             `"obs.camera"`.
-        target: the same of what it should give, such as `"mask"` or `"labels"`.
+        target: key or position of the target, such as `"mask"` or `"labels"`.
         kind: images, image_mask, frames, text, tokens, table, vectors, audio, series or nested.
         text: a tokenizer, or a function of the token ids of a sample, such as `tokenizer.decode`.
         denormalize: `(mean, std)` with which images were normalized; numbers, or one per channel.

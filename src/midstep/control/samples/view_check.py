@@ -52,8 +52,8 @@ def _problem(view: SampleView) -> str | None:
         except Exception as error:  # noqa: BLE001 - a function of the user: it is named below
             words = words or (
                 f"view(text=…) was tried with the token ids {ids} and raised "
-                f"{type(error).__name__}: {str(error)[:200]}. It gets a list of integers and "
-                "returns a text"
+                f"{type(error).__name__}: {str(error)[:200]}. It must accept a list of integers "
+                "and return a text"
             )
             continue
         if isinstance(text, str):

@@ -45,7 +45,7 @@ class TrackedRows:
     watched: list[int] = field(default_factory=list)
     rows: dict[int, Trajectory] = field(default_factory=dict)
     pairs: dict[Pair, Trajectory] = field(default_factory=dict)
-    """By row numbers (a, b) with a < b."""
+    """Trajectories of pairs of rows (a, b) with a < b."""
     starts: dict[int, Any] = field(default_factory=dict)
     """Unit vectors of the rows when their watch began; used by the training thread alone."""
     exact: bool = True
@@ -89,7 +89,7 @@ class Watches:
         self._chosen_source: str | None = None
         """The source of the last `add` or `replace`."""
         self._tracked: dict[str, TrackedRows] = {}
-        """By source."""
+        """The watched rows, by source."""
         self.has_new_rows = False
         """Whether rows were added, or all points cleared, since the training thread read them."""
         self._searched_keys: set[str] = set()

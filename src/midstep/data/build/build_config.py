@@ -56,7 +56,7 @@ class BuildConfig:
     source_column: str = "source"
     """Column with the sources."""
     relevance_column: str | None = "relevance"
-    """Column with the relevance, 0 to 1; None counts every row as 1. A row of relevance 0 is no
+    """Column with the relevance, 0 to 1; None counts every row as 1. A row of relevance 0 is not a
     pair, but its source may become a negative."""
     keywords_column: str = "keywords"
     """Column with the keywords. A table may lack a column of this default name."""

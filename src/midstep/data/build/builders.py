@@ -53,7 +53,7 @@ def check_inputs(config: BuildConfig) -> None:
     if not config.out_folder.name:
         raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
     if config.form == "hdf5" and importlib.util.find_spec("h5py") is None:
-        raise MissingExtraError.of("h5py", "data")
+        raise MissingExtraError.for_library("h5py", "data")
     if config.embeddings is None:
         check_encoder(config.encoder)
     else:
@@ -171,7 +171,9 @@ def _tables(pipeline: BuildPipeline, pairs: Ids) -> dict[str, Any]:
         "pair_index": texts.pair_index[pairs],
         "pair_cluster_id": pipeline.links["pair_cluster"][pairs],
         "pair_relevance": texts.relevance[pairs],
-        "pair_keyword_ids": Ragged.of([texts.keyword_ids[int(at)].tolist() for at in pairs]),
+        "pair_keyword_ids": Ragged.from_lists(
+            [texts.keyword_ids[int(at)].tolist() for at in pairs]
+        ),
         "hard_negatives": pipeline.mined["negatives"][pairs],
         "negative_tiers": pipeline.mined["tiers"][pairs],
         **{name: table[pairs] for name, table in pipeline.steering.items()},
@@ -305,8 +307,8 @@ def _write_triplets(
             counts[split] = write_triplets(folder / f"{split}.jsonl", triplets)
     if not sum(counts.values()):
         raise DatasetError(
-            f"no {samples} triplet can be made: positive ones need questions with two "
-            "answers, contrastive ones sources that are no answer; try another kind"
+            f"no {samples} triplet can be built: positive ones need questions with two answers, "
+            "contrastive ones need sources that are not an answer; try another kind"
         )
     for name in ("questions", "sources"):
         write_texts(folder, name, getattr(pipeline.texts, name))

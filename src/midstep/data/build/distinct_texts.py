@@ -23,7 +23,7 @@ class DistinctTexts:
     """The rows of the tables without repeats. Stages store the fields under these names."""
 
     questions: list[str]
-    """As first written."""
+    """The questions as they were first written."""
     sources: list[str]
     keywords: list[str]
     pair_index: NDArray[np.int64]
@@ -77,7 +77,7 @@ def deduplicate(rows: Rows) -> DistinctTexts:
         keywords=keywords.texts,
         pair_index=_pair_array(pairs),
         relevance=np.array([best[pair] for pair in pairs], dtype=np.float32),
-        keyword_ids=Ragged.of([list(keyword_ids[pair]) for pair in pairs]),
+        keyword_ids=Ragged.from_lists([list(keyword_ids[pair]) for pair in pairs]),
         irrelevant=_pair_array(pair for pair, relevance in best.items() if relevance == 0),
         question_row=np.array(questions.rows, dtype=np.int64),
         source_row=np.array(sources.rows, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Mining of hard negatives: sources that look like answers and are none, in four tiers.
+"""Mining of hard negatives: sources that look like answers but are not, in four tiers.
 
 Of tiers 1 to 3 the hardest sources are taken, of tier 4 random ones; `negative_tiers` defines the
 tiers. The search is exact. It multiplies blocks, and never holds the scores of all pairs with all
@@ -26,7 +26,7 @@ from midstep.data.ragged import Ragged
 
 Ids = NDArray[np.int64]
 Candidates = dict[int, Ids]
-"""By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
+"""The candidates of a block of pairs by tier: source ids [B, N], −1 after the last."""
 
 BLOCK_PAIRS = 512
 """Pairs of one cluster that are mined together."""

@@ -83,7 +83,7 @@ def audit_dataset(
         write: write the report to audit.json in the folder.
 
     Raises:
-        ConfigError: if `near_duplicate` is no cosine above 0.
+        ConfigError: if `near_duplicate` is not a cosine above 0.
         DatasetError: if a vector is not finite; a comparison with it would find no leak.
     """
     if near_duplicate is not None:

@@ -101,7 +101,7 @@ def _parquet(path: Path, config: BuildConfig) -> Records:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtraError.of("pyarrow", "parquet") from None
+        raise MissingExtraError.for_library("pyarrow", "parquet") from None
     try:
         file = parquet.ParquetFile(path)
         _check_columns(path, list(file.schema_arrow.names), config)

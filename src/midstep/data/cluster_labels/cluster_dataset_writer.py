@@ -79,8 +79,8 @@ class ClusterSamples:
         """The terms of each sample; empty lists if none were given."""
         given = self.suggestions
         if given is None:
-            return Ragged.of([[] for _ in range(len(self.base_embeddings))])
-        return given if isinstance(given, Ragged) else Ragged.of(given)
+            return Ragged.from_lists([[] for _ in range(len(self.base_embeddings))])
+        return given if isinstance(given, Ragged) else Ragged.from_lists(given)
 
     @property
     def term_embeddings(self) -> NDArray[Any]:

@@ -66,7 +66,7 @@ def source_labels(
         given_NC: given probabilities; a row that begins with NaN is not given.
         temperature: T of the softmax.
 
-    >>> terms, ids = np.array([[1.0, 0.0], [0.0, 1.0]]), Ragged.of([[0], [0, 1], []])
+    >>> terms, ids = np.array([[1.0, 0.0], [0.0, 1.0]]), Ragged.from_lists([[0], [0, 1], []])
     >>> source_labels(np.eye(2), terms, ids).round(4).tolist()
     [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]]
     """

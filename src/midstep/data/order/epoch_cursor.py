@@ -41,7 +41,7 @@ class EpochCursor:
     def __init__(self) -> None:
         self.epoch = self.cursor = 0
         self.checksum: int | None = 0
-        """Of the ids before the cursor; None while it is unknown."""
+        """Checksum of the ids before the cursor; None while it is unknown."""
         self.pending = 0
         """Samples fetched since the last commit."""
         # Of each pending batch: its samples, the checksum after it, and `on_trained`.
@@ -103,7 +103,7 @@ class EpochCursor:
         if position > self.cursor:
             raise self._different_order("this position is inside a batch")
         if self.checksum is not None and checksum != self.checksum:
-            raise self._different_order("the samples before it are others than those trained on")
+            raise self._different_order("the samples before it are not those that were trained on")
         self.checksum = self._last_checksum = checksum
 
     def _different_order(self, reason: str) -> FormatError:

@@ -94,6 +94,10 @@ class LoaderContext:
                 f"under policy {self.config.policy!r} a resume would not be exact: {reason}. "
                 "Change that, or set enforce_sampler_state=False to train without this guarantee"
             )
+        self.report(reason)
+
+    def report(self, reason: str) -> None:
+        """Report once what makes a resume inexact."""
         if reason not in self.problems:
             self.problems.append(reason)
             self._report(f"a resume will not be exact: {reason}")

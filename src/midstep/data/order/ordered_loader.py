@@ -196,6 +196,7 @@ class OrderedLoader:
         if state.get("format") != _FORMAT:
             raise FormatError(f"order state of format {state.get('format')}, expected {_FORMAT}")
         now = self.state_dict()
+        # Another value of any of these gives another order, in which the cursor means nothing.
         for name in ("policy", "seed", "length"):
             if state[name] != now[name]:
                 raise FormatError(

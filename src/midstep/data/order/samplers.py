@@ -218,7 +218,7 @@ _STATELESS = (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-"""Samplers that are known to begin anew in `__iter__`."""
+"""Samplers that are known to begin again in `__iter__`."""
 
 
 def is_repeatable(sampler: Any, seed: int, *, batched: bool, outside: tuple[Any, ...] = ()) -> bool:

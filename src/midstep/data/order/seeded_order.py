@@ -41,7 +41,7 @@ class SeededOrder(OrderStrategy):
             name = type(self._sampler).__name__
             self._context.refuse_or_report(
                 f"the sampler {name} gives another order when it is drawn again under the same "
-                "seed, so it keeps state of its own; let it begin anew in __iter__"
+                "seed, so it keeps state of its own; let it begin again in __iter__"
             )
 
     def replacements(self) -> Mapping[str, Any]:

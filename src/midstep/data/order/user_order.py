@@ -25,16 +25,12 @@ from midstep.data.order.order_strategy import (
     OrderStrategy,
 )
 from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
-from midstep.data.order.samplers import nested_samplers
+from midstep.data.order.sampler_attributes import attributes_of_samplers
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
 
 _COMPARED_DRAWS = 64
 """Draws around which the generators are compared, to detect a sampler that draws between batches.
 After so many the comparison stops, because it costs time at every batch."""
-
-
-_PLAIN = frozenset({bool, int, float})
-"""Types of the attributes of a sampler that are saved."""
 
 
 class UserOrder(OrderStrategy):
@@ -51,6 +47,7 @@ class UserOrder(OrderStrategy):
         self._drew_flag = _shared_flag(loader)
         # Workers that were started before hold the bare dataset and cannot read a FetchRequest.
         self._sends_requests = bool(loader.num_workers) and loader._iterator is None
+        self._attributes = attributes_of_samplers(self._sampler)
         self._compared_draws = 0
         self._epoch_start: RandomState | None = None
         self._start_epoch: int | None = None  # the epoch that `_epoch_start` belongs to
@@ -80,6 +77,7 @@ class UserOrder(OrderStrategy):
         loader = self._context.loader
         self._sampler = sampler
         self._proxy.use_sampler(sampler)
+        self._attributes = attributes_of_samplers(sampler)
         self._generators = find_generators(loader.generator, sampler, outside=(loader.dataset,))
 
     def release(self) -> None:
@@ -214,7 +212,7 @@ class UserOrder(OrderStrategy):
         return {
             "made_workers": self._made_workers,
             "workers_live": live if self._had_workers is None else self._had_workers,
-            "samplers": self._sampler_attributes(),
+            "samplers": [each.state() for each in self._attributes],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -222,32 +220,11 @@ class UserOrder(OrderStrategy):
         self._made_workers = bool(state["made_workers"])
         self._had_workers = None if state["begun"] else state.get("workers_live")
         if not state["begun"]:
-            self._set_sampler_attributes(state.get("samplers") or [])
+            for each, saved in zip(self._attributes, state.get("samplers") or [], strict=False):
+                for words in each.load(saved):
+                    self._context.report(words)
         if self._start_epoch not in {None, state["epoch"]}:
             self._epoch_start = None  # it belongs to another epoch
-
-    def _sampler_attributes(self) -> list[dict[str, Any]]:
-        """Numbers that the samplers keep, such as how many epochs they have begun."""
-        return [
-            {name: value for name, value in vars(each).items() if type(value) in _PLAIN}
-            for each in self._own_samplers()
-        ]
-
-    def _own_samplers(self) -> list[Any]:
-        """The samplers of the user's own classes; those of torch keep nothing between epochs."""
-        return [
-            each
-            for each in nested_samplers(self._sampler)
-            if hasattr(each, "__dict__") and not type(each).__module__.startswith("torch.")
-        ]
-
-    def _set_sampler_attributes(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Restore these numbers, before an epoch that has not begun."""
-        for sampler, attributes in zip(self._own_samplers(), saved, strict=False):
-            present = vars(sampler)
-            for name, value in attributes.items():
-                if type(present.get(name)) is type(value) and present[name] != value:
-                    setattr(sampler, name, value)
 
     def random_state(self) -> RandomState | None:
         """The state of every generator at the start of the epoch."""

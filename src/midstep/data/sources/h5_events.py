@@ -39,17 +39,17 @@ DESCRIPTION = "midstep"
 """Attribute of the file: names and units, as JSON in a string of fixed length."""
 MOST_DESCRIPTION_BYTES = 64 << 10
 MOST_TYPES = 65_536
-"""Of tokens; each needs a row of an embedding."""
+"""Most types of tokens; each needs a row of an embedding."""
 MOST_ROW_BYTES = 1 << 20
 PIECE_BYTES = 16 << 20
 DENSE = 4
-"""Rows that lie in at most so many times their number are read as one slice."""
+"""Rows are read as one slice if it has at most this many times as many rows."""
 
 
 def build_h5(cfg: DataConfig) -> SourceData:
     """The events of a file. Batches are read from it on request; see `data.cache`."""
     path = data_file(cfg)
-    identity = _Identity.of(path)
+    identity = _Identity.read(path)
     scan = scan_events(path)
     return SourceData(
         spec=scan.spec,
@@ -78,14 +78,14 @@ class EventScan:
     description: Mapping[str, Any]
     """Names and units, if the file has them."""
     fingerprint: str
-    """Of all values, whatever their chunks and filters."""
+    """Hash of all values, whatever their chunks and filters."""
 
 
 def scan_events(path: Path) -> EventScan:
     """Check a file of events as a whole, in pieces.
 
     Raises:
-        FormatError: it is no such file, or a value is not finite or out of range.
+        FormatError: it is not such a file, or a value is not finite or out of range.
     """
     moments, ranges = EventMoments(), _Ranges()
     hashes: list[str] = []
@@ -299,7 +299,7 @@ class _Identity:
     changed_ns: int
 
     @classmethod
-    def of(cls, path: Path) -> _Identity:
+    def read(cls, path: Path) -> _Identity:
         status = path.stat()
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
@@ -340,7 +340,7 @@ class H5Events(Dataset[Batch]):
     def _tables(self) -> Mapping[str, Any]:
         # A forked worker shares the descriptor of its parent, so it opens the file again.
         if self._open.process != os.getpid():
-            if _Identity.of(self._path) != self._identity:
+            if _Identity.read(self._path) != self._identity:
                 raise FormatError(f"{self._path} was changed while it was in use; start again")
             file = import_h5py().File(self._path, "r")
             tables = _event_tables(self._path, file, self._split)

@@ -34,7 +34,9 @@ def build_digits(cfg: DataConfig) -> SourceData:
     try:
         from sklearn.datasets import load_digits as load_small_digits
     except ImportError:
-        raise MissingExtraError.of("scikit-learn, which holds the digits,", "runs") from None
+        raise MissingExtraError.for_library(
+            "scikit-learn, which holds the digits,", "runs"
+        ) from None
     content: Any = load_small_digits()
     images = torch.from_numpy(content.images).to(torch.float32).div_(16).unsqueeze(1)
     parts = split_rows(np.arange(len(images)), (0.70, 0.15, 0.15), cfg.seed)

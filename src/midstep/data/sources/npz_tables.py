@@ -32,11 +32,11 @@ from midstep.data.sources.source_data import (
 )
 
 NORMAL_SHARES = (0.45, 0.05, 0.50)
-"""Of the normal rows, for train, val and test."""
+"""Shares of the normal rows for train, val and test."""
 PLAIN_SHARES = (0.80, 0.10, 0.10)
-"""Of all rows, if none is an anomaly."""
+"""Shares of all rows, if none is an anomaly."""
 MOST_BYTES = 4 << 30
-"""Of one array."""
+"""Most bytes of one array."""
 MOST_HEADER_BYTES = 4_096
 MOST_MEMBERS = 100
 MOST_EXPANSION = 1_100
@@ -47,7 +47,7 @@ _ZIP_ERRORS = (
 )
 """What reading a damaged archive raises; RuntimeError includes methods that are not supported."""
 _HEADER_ERRORS = (ValueError, KeyError, EOFError, SyntaxError, TypeError, tokenize.TokenError)
-"""What NumPy raises for a header that is no dict of an array."""
+"""What NumPy raises for a header that is not the dict of an array."""
 
 
 def build_npz(cfg: DataConfig) -> SourceData:
@@ -94,7 +94,7 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
     """`X` as float64 and, if the file has it, `y` as int64.
 
     Raises:
-        FormatError: the file is no such table; arrays of objects are never unpickled.
+        FormatError: the file is not such a table; arrays of objects are never unpickled.
     """
     try:
         with zipfile.ZipFile(path) as archive:

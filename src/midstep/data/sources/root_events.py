@@ -35,7 +35,7 @@ Columns = dict[str, NDArray[Any]]
 EVENTS_AT_ONCE = 20_000
 CHUNK_EVENTS = 1_024
 MOST_KINDS = 255
-"""Types of tokens that fit into a byte beside the padding."""
+"""Types of tokens that fit into a byte together with the padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +66,9 @@ class ImportConfig:
     )
     """Shares of the splits."""
     seed: int = 42
-    """Of the division into splits."""
+    """Seed of the division into splits."""
     unit: str = "GeV"
-    """Of momenta and energies."""
+    """Unit of momenta and energies."""
 
     def __post_init__(self) -> None:
         require(
@@ -144,7 +144,7 @@ def import_events(
 
     Raises:
         ConfigError: a file or a branch is missing, or `out` exists.
-        FormatError: a file is damaged, or a branch holds something else than expected.
+        FormatError: a file is damaged, or a branch holds something other than expected.
     """
     config = config or ImportConfig()
     if out.exists():
@@ -191,7 +191,7 @@ def _import_uproot() -> Any:
     try:
         import uproot
     except ImportError:
-        raise MissingExtraError.of("uproot", "particles") from None
+        raise MissingExtraError.for_library("uproot", "particles") from None
     return uproot
 
 
@@ -318,7 +318,7 @@ def _whole_numbers(arrays: Any, branch: str) -> NDArray[np.int64]:
         labels[:] = values
     if not np.array_equal(labels, values):
         raise FormatError(
-            f"the branch {branch!r} has values that are no whole numbers; name one with a class, "
+            f"the branch {branch!r} must have whole numbers; name a branch with a class, "
             "or with 1 for an anomaly, with --label"
         )
     return labels

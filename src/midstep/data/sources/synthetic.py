@@ -48,7 +48,7 @@ PROCESSES = (
 ANOMALY_KINDS = ("directions", "energies", "types")
 NORMAL = -1
 ANOMALY_SHARE = 0.1
-"""Of the split test; train and val have none."""
+"""Share of anomalies in the split test; train and val have none."""
 SHARES: Mapping[Split, float] = MappingProxyType({"train": 0.8, "val": 0.1, "test": 0.1})
 SPREAD = 0.3
 """Distance of the tokens from the direction of their parent, in radians."""

@@ -114,7 +114,7 @@ class GlobalBatches:
         # same set for any number of ranks, and a run can resume with more or fewer.
         for start in range(cursor, self.samples, self.batch_size):
             ids = self.positions(start, min(start + self.batch_size, self.samples), epoch)
-            yield EpochIds.of(ids[self.ranks.rank_slice(len(ids))].tolist(), epoch)
+            yield EpochIds.in_epoch(ids[self.ranks.rank_slice(len(ids))].tolist(), epoch)
 
     def positions(self, start: int, stop: int, epoch: int) -> NDArray[np.int64]:
         """Dataset positions `start` to `stop` of the global order."""

@@ -34,7 +34,7 @@ class EpochIds(list[int]):
     epoch: int | None = None
 
     @classmethod
-    def of(cls, positions: Sequence[int], epoch: int) -> EpochIds:
+    def in_epoch(cls, positions: Sequence[int], epoch: int) -> EpochIds:
         """The positions of a batch in this epoch."""
         ids = cls(positions)
         ids.epoch = epoch

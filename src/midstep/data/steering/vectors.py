@@ -59,7 +59,7 @@ def steering_tables(
         keyword_weights: one for each of `keyword_ids.values`, instead of the cosine.
 
     >>> q, c, k = np.array([[1.0, 1.0]]), np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]])
-    >>> tables = steering_tables(q, c, k, Ragged.of([[0]]))
+    >>> tables = steering_tables(q, c, k, Ragged.from_lists([[0]]))
     >>> [tables[f"steering_{name}"][0].tolist() for name in ("centroid", "residual")]
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -141,7 +141,7 @@ def steering_problems(tables: Tables) -> Iterator[str]:
         tables["question_embs"][tables["pair_index"][pairs, 0]],
         tables["centroid_embs"][tables["pair_cluster_id"][pairs]],
         tables["keyword_embs"],
-        Ragged.of([[] for _ in pairs]),
+        Ragged.from_lists([[] for _ in pairs]),
         definition=config.steering_definition,
     )
     for name in ("steering_centroid", "steering_residual", "centroid_distances"):

@@ -1,1 +1,1 @@
-"""Texts: encoders, normal forms, text files beside a dataset."""
+"""Texts: encoders, normal forms, text files next to a dataset."""

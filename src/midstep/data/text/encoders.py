@@ -240,7 +240,7 @@ def check_model(folder: Path) -> None:
         )
     _pooling(folder)
     if importlib.util.find_spec("transformers") is None:
-        raise MissingExtraError.of("transformers", "hf")
+        raise MissingExtraError.for_library("transformers", "hf")
 
 
 def _load_model(folder: Path, device: str) -> tuple[Any, Any]:

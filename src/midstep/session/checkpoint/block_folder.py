@@ -153,7 +153,7 @@ class BlockFolder:
     def _words(self, problem: str, name: str, folder: Path) -> str:
         """What is wrong with a block, and which checkpoint does not need it."""
         naming = {each.name: blocks for each, blocks in self._manifests()}
-        others = [each for each in map(CheckpointName.of, naming) if each is not None]
+        others = [each for each in map(CheckpointName.parse, naming) if each is not None]
         without = [each for each in sorted(others) if name not in naming[each.name]]
         newest = (
             f"the newest checkpoint that does not is {without[-1].name}"
@@ -193,7 +193,7 @@ class BlockFolder:
         return {name for _, blocks in self._manifests() for name in blocks}
 
     def _manifests(self) -> Iterator[tuple[Path, set[str]]]:
-        """Every folder beside this one with a manifest, and the blocks that it names.
+        """Every folder next to this one with a manifest, and the blocks that it names.
 
         Also a folder that the user renamed: it is still complete as long as its blocks are there.
         """

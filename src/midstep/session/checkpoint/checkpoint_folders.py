@@ -11,6 +11,7 @@ change when a run directory is copied.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -26,7 +27,7 @@ from midstep.core.files.atomic_folders import (
     remove_temporary_folders,
     replace_link,
 )
-from midstep.core.files.storage import storage_error, sync_folder
+from midstep.core.files.storage import make_subfolder, storage_error, sync_folder
 
 STATE, TENSORS, MANIFEST = FILES = ("state.json", "tensors.safetensors", "manifest.json")
 """The files of a checkpoint, in the order in which they are written."""
@@ -55,7 +56,7 @@ class CheckpointName(NamedTuple):
         return f"{self.step}{timeline}" + (f".{self.copy}" if self.copy > 1 else "")
 
     @classmethod
-    def of(cls, name: str) -> CheckpointName | None:
+    def parse(cls, name: str) -> CheckpointName | None:
         """Parse the name of a folder; None for a name that no checkpoint has."""
         match = _NAME.fullmatch(name)
         if match is None:
@@ -86,7 +87,7 @@ def linked_name(link: Path) -> CheckpointName | None:
     if match is None:
         return None
     if match[2] is None:
-        return CheckpointName.of(match[1])
+        return CheckpointName.parse(match[1])
     return None if link.name == match[2] else linked_name(link.with_name(match[2]))
 
 
@@ -115,7 +116,7 @@ class CheckpointFolders:
         except OSError as error:
             raise storage_error(self.folder, "read", error) from error
         folders = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
-        names = (CheckpointName.of(folder.name) for folder in folders)
+        names = (CheckpointName.parse(folder.name) for folder in folders)
         return sorted((name for name in names if name is not None), reverse=True)
 
     def path(self, name: CheckpointName) -> Path:
@@ -153,15 +154,12 @@ class CheckpointFolders:
 
     def make_folder(self) -> None:
         """Create the folder of the checkpoints, in the run directory, if it is not there."""
-        if self.folder.is_dir():
-            return
-        # Without its parents: if the run directory was moved away, a new one must not appear at
-        # the old path; the run parks with the error instead.
-        try:
-            self.folder.mkdir(0o700)
-        except OSError as error:
-            raise storage_error(self.folder, "create the folder", error) from error
-        sync_folder(self.run_dir)
+        is_new = not self.folder.exists()
+        # Not the run directory: if it was moved away, a new one must not appear at the old path;
+        # the run parks with the error instead.
+        make_subfolder(self.run_dir, self.folder.name)
+        if is_new:
+            sync_folder(self.run_dir)
 
     def link(self, name: str, path: Path) -> None:
         """Point the link `name` in the run directory to a checkpoint."""
@@ -191,5 +189,11 @@ class CheckpointFolders:
                 log.warning("an old checkpoint was not removed: %s", error)
 
     def remove_leftovers(self) -> list[str]:
-        """Remove what a killed writer left. Only the one writer of the run may call this."""
+        """Remove what a killed writer left. Only the one writer of the run may call this.
+
+        Raises:
+            StorageError: the folder of the checkpoints is a link, so it is not of this run alone.
+        """
+        if self.folder.is_symlink():
+            raise storage_error(self.folder, "use", OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
         return remove_temporary_folders(self.folder) + remove_temporary_folders(self.run_dir)

@@ -239,7 +239,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
         CheckpointError: a file is missing or damaged.
     """
     folder = _without_link(Path(path))
-    name = CheckpointName.of(folder.resolve().name)
+    name = CheckpointName.parse(folder.resolve().name)
     step = name.step if name else -1
     with _error_names(folder / MANIFEST, step) as file:
         manifest = parse_manifest(_read_document(file))
@@ -309,7 +309,7 @@ def _without_link(path: Path) -> Path:
     name = linked_name(path)
     if name is None:
         raise CheckpointError(
-            f"{path} leads to {path.readlink()}, which is no checkpoint of this run; "
+            f"{path} leads to {path.readlink()}, which is not a checkpoint of this run; "
             "name the folder of the checkpoint itself",
             step=-1,
             file=path,

@@ -39,7 +39,7 @@ class Upgrade:
 
 
 UPGRADES: dict[int, Upgrade] = {}
-"""By the older version. A version without an entry is no longer read."""
+"""Upgrades by the older version. A version without an entry is no longer read."""
 
 
 def upgraded_manifest(document: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Packed:
     text: str
     """Tagged JSON."""
     tensors: dict[str, torch.Tensor]
-    """By the names in the text, each in its `stored_form`; shared memory is there once."""
+    """Tensors by name in the text, each in its `stored_form`; shared memory is there once."""
 
 
 def pack(tree: Any) -> Packed:
@@ -134,7 +134,7 @@ def _tensor(stored: torch.Tensor, document: dict[str, Any]) -> torch.Tensor:
             stride=tuple(document["stride"]),
             offset=document["offset"],
         )
-        return view.of(stored)
+        return view.tensor_in(stored)
     if dtype == stored.dtype:
         return stored
     shape = stored.shape[:-1] if dtype.is_complex else stored.shape

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("midstep.session")
 MOST_LARGE = 50
-"""Diagnoses of a run with layers and pictures; later ones have words and changes alone, so that a
-breakpoint that stops at every step does not fill the facts."""
+"""How many diagnoses of a run have layers, pictures and dead units. Later ones have only words and
+changes, so that a breakpoint at every step neither fills the facts nor runs every step twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAccess:
-    """What a training with snapshots gives to the look at a stop."""
+    """What a diagnosis reads of a training with snapshots."""
 
     snapshots: SnapshotSource
     """Weights from before the stop."""
@@ -71,7 +71,7 @@ class Diagnoser:
         self.held.current_step = access.current_step
 
     def close(self) -> None:
-        """Look no more; a second call changes nothing."""
+        """Stop looking; a second call changes nothing."""
         self._unsubscribe()
         self.held.close()
 
@@ -87,14 +87,17 @@ class Diagnoser:
     def _diagnose(
         self, evidence: Mapping[str, Any] | None, *, has_failed: bool
     ) -> dict[str, Any] | None:
-        from midstep.session.diagnosis.stop_look import StopLook  # most runs never need it
+        from midstep.session.diagnosis.stop_diagnosis import (
+            StopDiagnosis,  # most runs never need it
+        )
 
         began, self._made = self._clock(), self._made + 1
         access = self._access
         with preserve_rng([] if access is None else access.generators()), hooks_paused():
-            stop = StopLook(self._controller, self.held, evidence, has_failed=has_failed)
-            stop.look(None if access is None else access.snapshots)
+            stop = StopDiagnosis(self._controller, self.held, evidence, has_failed=has_failed)
+            is_large = self._made <= MOST_LARGE
+            stop.look(None if access is None else access.snapshots, is_large=is_large)
         if has_failed and stop.origin is None and not stop.inputs.broken:
             return None
-        diagnosis = stop.describe(is_large=self._made <= MOST_LARGE)
+        diagnosis = stop.describe(is_large=is_large)
         return {**diagnosis, "took_s": self._clock() - began}

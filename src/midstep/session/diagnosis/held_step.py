@@ -35,7 +35,7 @@ class HeldCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     versions: tuple[int, ...]
-    """Counts of changes in place of its tensors, in the order of `_tensors`."""
+    """How often each of its tensors was changed in place, in the order of `_tensors`."""
     training: bool
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Devices on which it ran in lower precision."""
@@ -98,7 +98,7 @@ class HeldStep:
         self.batches, self.sample_ids, self.calls, self.dropped = (), None, [], 0
 
     def note_batches(self, batches: Sequence[Any], sample_ids: Sequence[Any] | None) -> None:
-        """The step that has just been made was trained on these; only called while `is_on`."""
+        """Note the micro-batches of the step that has just ended; only called while `is_on`."""
         self.batches, self.sample_ids = batches, sample_ids
 
     def _called(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ class HeldStep:
         return len(self.calls) > MOST_CALLS or sum(each.nbytes for each in self.calls) > BYTES_HELD
 
     def close(self) -> None:
-        """Hold nothing more; a second call changes nothing."""
+        """Stop holding; a second call changes nothing."""
         self._unsubscribe()
         self._take_off()
 
@@ -153,7 +153,7 @@ def autocast_now() -> tuple[tuple[str, torch.dtype], ...]:
 
 
 def _detached(value: Any) -> Any:
-    """The same with detached tensors of the same memory: a graph would stay alive with them."""
+    """The same with detached tensors of the same memory, so that no graph is kept alive."""
     if type(value) in (torch.Tensor, nn.Parameter):
         return value.detach()
     if type(value) in (tuple, list):

@@ -33,7 +33,7 @@ def layer_rows(
 
     Args:
         model: the module in training; its present weights and gradients are read.
-        trace: of the passes that were made again; without one the modules with weights are listed.
+        trace: of the repeated passes; without one the modules with weights are listed.
         origin: where the first value that is not finite appeared.
         input_share: share of the inputs that is not finite; None if unknown.
         loss_is_finite: None if the loss is unknown.

@@ -30,7 +30,7 @@ class Rerun:
 
     trace: ForwardTrace = field(default_factory=ForwardTrace)
     passes: int = 0
-    """How many were made again."""
+    """How many were repeated."""
     problem: str | None = None
     """Why not all of them were, in words."""
     origin_call: HeldCall | None = None
@@ -43,13 +43,23 @@ def run_again(
     weights: ChosenWeights,
     *,
     interrupted: Callable[[], bool] = lambda: False,
+    limit_s: float = LIMIT_S,
+    observe: Callable[[str, nn.Module, Any], None] | None = None,
 ) -> Rerun:
     """Run the calls again in their order, until a value is not finite.
 
     Nothing of the user's is changed: modules and arguments are copies, and no hook runs. The caller
     guards the random generators.
+
+    Args:
+        model: gives the names of modules.
+        calls: what its modules were called with.
+        weights: to run them with.
+        interrupted: True ends the pass.
+        limit_s: for all passes together.
+        observe: called with the name, the copy and the output of each module.
     """
-    tracer = ForwardTracer(limit_s=LIMIT_S, interrupted=interrupted)
+    tracer = ForwardTracer(limit_s=limit_s, interrupted=interrupted, observe=observe)
     rerun = Rerun(trace=tracer.trace)
     names = {id(module): shown_name(name) for name, module in model.named_modules()}
     memo: dict[int, Any] = {}
@@ -111,7 +121,7 @@ def _run_one(tracer: ForwardTracer, module: nn.Module, call: HeldCall, name: str
     if module.training != call.training:
         module.train(call.training)
     with ExitStack() as stack, warnings.catch_warnings():
-        # What the user's code warns of, it has warned of before; a filter may make it an error.
+        # The step has shown these warnings already, and a filter may turn them into errors.
         warnings.simplefilter("ignore")
         for context in _autocasts(call):
             stack.enter_context(context)
@@ -120,7 +130,7 @@ def _run_one(tracer: ForwardTracer, module: nn.Module, call: HeldCall, name: str
             try:
                 tracer.run(module, args, kwargs, name=name, grad=needs_grad)
             except RuntimeError as error:
-                # A forward that computes a gradient itself raises without; it takes more memory.
+                # Gradients take memory: they are on only if `forward` raises without them.
                 if needs_grad or "grad" not in str(error):
                     raise
             else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from midstep.data.batch_structure import count_samples, tensors_of
 from midstep.explore.diagnosis.changes import SampleShare
 from midstep.explore.diagnosis.sample_inputs import broken_rows
+from midstep.session.diagnosis.cause_text import SampleNames
 from midstep.session.diagnosis.held_step import HeldCall
-from midstep.session.diagnosis.words import SampleNames
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,9 +26,9 @@ class StepSamples:
     names: SampleNames
     calls: Sequence[HeldCall] = ()
     losses: Sequence[float] = ()
-    """Of each sample, if they are known."""
+    """The loss of each sample; empty if losses are unknown."""
     shares: Sequence[float] | None = None
-    """Of each sample in the loss of the step, if they are known."""
+    """The share of each sample in the loss of the step; None if shares are unknown."""
 
     def first_row(self, call: HeldCall | None) -> int | None:
         """The position in the step of the first sample of a call; None if that is not known."""
@@ -79,7 +79,7 @@ class StepSamples:
         if len(shares) < 2:
             return None
         at = max(range(len(shares)), key=shares.__getitem__)
-        return SampleShare(share=shares[at], name=self.names.of(at), samples=len(shares))
+        return SampleShare(share=shares[at], name=self.names.sample(at), samples=len(shares))
 
 
 def broken_argument(call: HeldCall | None) -> Tensor | None:

@@ -44,9 +44,9 @@ class ChosenWeights:
     is_exact: bool
     """Whether the step to explain was made with them."""
     values: Mapping[int, Tensor] = field(default_factory=dict)
-    """By `id` of the parameter or buffer; empty for the present weights."""
+    """Saved tensors by `id` of the parameter or buffer; empty for the present weights."""
     saved: Mapping[str, Any] | None = None
-    """The same by name; None for the present weights."""
+    """Saved tensors by name; None for the present weights."""
     note: str | None = None
     """What must be said about them."""
 

@@ -1,7 +1,7 @@
 """`CommandDurability`: what a command did survives a kill, or its answer says that it does not.
 
 Two things are enough. The fact of a change is on disk before the answer, and a checkpoint leads to
-the state that a command moved to. A resume starts there and makes the recorded changes again.
+the state that a command moved to. A resume starts there and repeats the recorded changes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CommandDurability:
             self.reapplied.load(history.pending_changes(resume_point.snapshot.origin))
         for change in self.reapplied.pending:
             names = ", ".join(change.new)
-            notices.append(f"the change of {names} is made again at step {change.step:,}")
+            notices.append(f"the change of {names} is repeated at step {change.step:,}")
         return notices
 
     def _begin_again(self, history: RecordedHistory) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def training_access(
     state: TrainingState, ring: SnapshotRing, writer: CheckpointWriter
 ) -> TrainingAccess:
-    """What the look at a stop reads of a training."""
+    """What the diagnosis of a stop reads of a training."""
 
     def before(step: int) -> Iterator[Snapshot]:
         held = ring.before(step)

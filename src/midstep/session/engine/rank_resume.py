@@ -23,7 +23,7 @@ _OFFER = "offer a checkpoint to resume from"
 
 
 def decline_resume(meeting: RankMeeting) -> None:
-    """Show the other ranks that this one begins anew. Does not wait for them."""
+    """Tell the other ranks that this one does not resume. Does not wait for them."""
     meeting.publish("offer", {"resume": "never"})
 
 

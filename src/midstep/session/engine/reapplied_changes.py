@@ -1,7 +1,7 @@
-"""`ReappliedChanges`: makes changes of hyperparameters again that a resumed state does not have.
+"""`ReappliedChanges`: repeats changes of hyperparameters that a resumed state lacks.
 
 A change is acknowledged when its fact is on disk. The checkpoint with it may come later, and a kill
-in between must not lose the change. So the resumed run makes it again at the same step.
+in between must not lose the change. So the resumed run repeats it at the same step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ReappliedChanges:
         self.pending = left
 
     def apply_due(self, step: int) -> Iterable[tuple[HparamsChange, Mapping[str, Any]]]:
-        """Make the changes of the steps up to `step` again; yields each with the old values.
+        """Repeat the changes of the steps up to `step`; yields each with the old values.
 
         Raises:
             ConfigError: the optimizer has no such setting or another number of groups.
@@ -68,7 +68,7 @@ class ReappliedChanges:
             groups = optimizer.param_groups
             if len(values) != len(groups) or any(setting not in group for group in groups):
                 raise ConfigError(
-                    f"the change of {name} at step {change.step} cannot be made again: the "
+                    f"the change of {name} at step {change.step} cannot be repeated: the "
                     f"optimizer has {len(groups)} groups, {len(values)} values were set; resume "
                     "with the optimizer of that time"
                 )

@@ -1,4 +1,4 @@
-"""What the facts hold of the steps after a checkpoint: a resume makes them again."""
+"""What the facts hold of the steps after a checkpoint: a resume repeats them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from midstep.core import strict_json
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader
 from midstep.facts.format.paths import list_steps_files
 from midstep.facts.format.step_frames import IDS_CHECKSUM, WEIGHTS_CHECKSUM
 from midstep.facts.read.step_columns import RowGroup, StepsReader
-from midstep.session.rewind.repeated_steps import Circumstances
+from midstep.session.rewind.repeated_steps import NO_RECORD, Circumstances
 from midstep.session.run_header import script_digest, thread_count, versions, without_secrets
 from midstep.session.state.training_parts import clock_state
 from midstep.session.state.training_state import StepMark
@@ -40,7 +41,6 @@ NUMERIC_SETTINGS = (
 )
 """Settings in the header that change what a step computes, or what its loader draws."""
 
-NO_RECORD = "the record ends at the checkpoint"
 INCOMPLETE = "the record after the checkpoint has no complete step"
 _SEQ = "seq of the row"
 _FIELDS = {"ids": IDS_CHECKSUM, "lr": "lr", "loss": "loss", "weights": WEIGHTS_CHECKSUM}
@@ -60,7 +60,12 @@ class RecordedSteps:
 
 
 def read_recorded_steps(
-    run_dir: Path, snapshot: Snapshot, settings: Mapping[str, Any], *, attempt: int
+    run_dir: Path,
+    snapshot: Snapshot,
+    settings: Mapping[str, Any],
+    *,
+    attempt: int,
+    given: Mapping[str, Any],
 ) -> RecordedSteps:
     """Read the steps that an earlier attempt made after `snapshot`, up to the first change.
 
@@ -69,6 +74,7 @@ def read_recorded_steps(
         snapshot: what this attempt continues from.
         settings: those of this attempt, as in the header.
         attempt: this attempt; only earlier ones are read.
+        given: the settings that the user gave to this attempt.
     """
     marks: dict[int, StepMark] = {}
     made_in, step_time_s = 0, None
@@ -88,7 +94,8 @@ def read_recorded_steps(
         return RecordedSteps(step_time_s=step_time_s, reason=INCOMPLETE if made_in else NO_RECORD)
     events = FactsReader(run_dir).events()
     header = _header(events, made_in)
-    if changed := _changed_settings(header.get("config") or {}, settings):
+    config = header.get("config") or {}
+    if changed := _changed_settings(config, settings) or _changed_given(config, given):
         return RecordedSteps(reason=changed, header=header, step_time_s=step_time_s)
     limit, reason = _first_change(events, made_in, snapshot)
     kept = {step: mark for step, mark in marks.items() if limit is None or step <= limit}
@@ -158,6 +165,18 @@ def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> str 
         if not (is_seeded and name == "workers")
     ]
     return ", ".join(changed) or None
+
+
+def _changed_given(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The settings of the user's that changed, in words; None if they are the same."""
+    # Those with a name that midstep uses itself are kept apart, see `header_config`.
+    known = {**before, **before.get("given", {})}
+    changed = [
+        f"{name} was {known.get(name)!r}, is {value!r}"
+        for name, value in strict_json.loads(strict_json.dumps(now)).items()  # as in a header
+        if known.get(name) != value
+    ]
+    return f"config changed: {', '.join(changed)}" if changed else None
 
 
 def _first_change(

@@ -14,7 +14,7 @@ from midstep.session.checkpoint.checkpoint_store import CheckpointStore, LoadedC
 from midstep.session.checkpoint.fingerprint import differences, fingerprints
 from midstep.session.engine.rank_resume import agree_on_checkpoint, decline_resume
 from midstep.session.engine.recorded_history import RecordedHistory
-from midstep.session.ranks import RankGroup
+from midstep.session.ranks import RankGroup, why_no_state
 from midstep.session.state.extra_state import extra_state_differs
 from midstep.session.state.training_parts import TrainingParts, clock_state
 
@@ -59,7 +59,7 @@ def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[s
     # Reading an item may draw from a generator that the dataset or its transform holds.
     with preserve_rng(find_generators(dataset, depth=2)):
         known = fingerprints(
-            model=parts.model,
+            model=parts.model if why_no_state(parts.model) is None else None,
             optimizer=parts.optimizer,
             dataset=dataset,
             batch_size=getattr(loader, "batch_size", None),

@@ -225,7 +225,7 @@ class AdvancingCommands:
     def reset(self, _payload: NoPayload) -> dict[str, Any]:
         """Return to the state before step 0."""
         if self._first is None:
-            raise ControlError("There is no state before step 0: the model was not built yet.")
+            raise ControlError("There is no state before step 0: it could not be taken.")
         self._engine.go_to(self._first, cause="reset_session")
         return self._engine.state.describe_position() | self._engine.not_kept()
 

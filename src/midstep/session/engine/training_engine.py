@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import ControlError, MidstepError, StorageError
+from midstep.core.errors import ControlError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
@@ -29,9 +28,9 @@ from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.earlier_snapshots import training_access
 from midstep.session.engine.lineage import Lineage
-from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
+from midstep.session.engine.step_comparisons import StepComparisons
+from midstep.session.ranks import why_no_state
 from midstep.session.rewind.back import Rewind
-from midstep.session.rewind.repeated_steps import UNTIL_RESET, Circumstances, StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.sigchld_guard import sigchld_ignored
 from midstep.session.state.state_tree import UnsavableError
@@ -76,26 +75,25 @@ class TrainingEngine:
     ) -> None:
         self.run, self.state, self._replay = run, state, replay
         self._config, self._controller = state.config, run.controller
-        self._makes_steps = on_fault == "raise"
-        self.last_step_time_s: float | None = None
-        """How long the last step before the checkpoint took, after a resume."""
         store = CheckpointStore(run.dir, keep=self._config.checkpoint_keep)
         store.remove_leftovers()
         self.writer = CheckpointWriter(
             store, record=self._record, park=self._controller.boundary.hold
         )
+        self.comparisons = StepComparisons(run, state, makes_steps=on_fault == "raise")
+        """Compares repeated steps with their records."""
         self.rewind = Rewind(
             state,
             SnapshotRing(self._config.rewind_bytes, self._config.rewind_steps),
             replay,
             moved=self.moved,
             show_phase=lambda phase: self._controller.status.describe(phase=phase),
-            on_compared=self._steps_compared,
+            on_compared=self.comparisons.report,
         )
-        self.rewind.circumstances = lambda: self._circumstances(None)
+        self.rewind.circumstances = self.comparisons.circumstances
         run.explain_with(training_access(state, self.rewind.ring, self.writer))
-        self.unchecked_resume: Snapshot | None = None
-        """What this attempt continues from, if no step after it was recorded."""
+        self.report_moved: Callable[[str], object] = print_notice
+        """Called with what no declared part holds and has changed, in words."""
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
@@ -132,70 +130,16 @@ class TrainingEngine:
             self._record(kind="inexact", reason=words)
         for fact in resume_point.facts() if resume_point is not None else ():
             self._record(**fact)
+        if (reason := why_no_state(state.parts.model)) is not None:
+            self._take_no_state(reason)
         if self._config.resume != "never":
             if run.attempt > 1:
                 self.notices += self._durability.continue_run(resume_point)
             if self._meeting is not None:
                 self._meeting.wait_for_runs(run.run_id)
         if resume_point is not None:
-            self._name_unsaved()
-            self._follow_record(resume_point)
-
-    def _follow_record(self, resume_point: ResumePoint) -> None:
-        """Compare the steps that this attempt makes again with those of the attempt before."""
-        run, snapshot = self.run, resume_point.snapshot
-        if resume_point.changed:
-            self.not_compared(f"{', '.join(resume_point.changed)} changed")
-            return
-        settings = {**self._config.describe(), **self.state.parts.describe()}
-        try:
-            record = read_recorded_steps(run.dir, snapshot, settings, attempt=run.facts.attempt)
-        except (MidstepError, OSError, ValueError) as error:
-            # A record that cannot be read is no reason to refuse a checkpoint that can.
-            self.not_compared(f"the record cannot be read: {error}")
-            return
-        self.last_step_time_s = record.step_time_s
-        if record.marks:
-            known = self._circumstances(record.header)
-            self.rewind.follow(record.marks, cause="resume", circumstances=known)
-        elif record.header or not self._makes_steps:
-            self.not_compared(record.reason)
-        else:
-            self.unchecked_resume = snapshot
-
-    def not_compared(self, reason: str) -> None:
-        """Report why the steps after a resume are not compared."""
-        text = f"not compared: {reason}"
-        self._steps_compared(StepComparison(cause="resume", verdict=None, text=text))
-
-    def _steps_compared(self, result: StepComparison | None) -> None:
-        """Report how the repeated steps came out: in the terminal, on the page, as a fact."""
-        if result is None:
-            self._controller.status.describe(repeated=None)
-            return
-        if result.verdict is None and result.cause == "back":
-            return  # the answer to the command has it
-        self._controller.status.describe(repeated=result.describe())
-        self._record(kind="repeated_steps", **result.describe())
-        # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
-        if result.cause != "back" or result.exact is False:
-            print_notice(result.text)
-
-    def _circumstances(self, header: Mapping[str, Any] | None) -> Circumstances:
-        """What may explain that repeated steps differ from those of that header's process."""
-        known = circumstances(header, self._device())
-        return replace(known, unsaved=self.state.parts.extra_state.unsaved())
-
-    def _name_unsaved(self) -> None:
-        """A state was restored: name what it does not have, in the terminal and as a fact."""
-        for words in self.state.parts.extra_state.unsaved():
-            text = f"{words}: {UNTIL_RESET}"
-            self._record(kind="inexact", reason=text)
-            print_notice(text)
-
-    def _device(self) -> str | None:
-        weight = next(self.state.parts.model.parameters(), None)
-        return None if weight is None else weight.device.type
+            self.comparisons.name_unsaved()
+            self.comparisons.follow_record(resume_point, self.rewind)
 
     def name_untracked(self) -> None:
         """Name the tensors that are saved although no declared part holds them."""
@@ -220,14 +164,22 @@ class TrainingEngine:
         if self.rewind.following is not None:
             self.rewind.step_made()
         every = self._config.checkpoint_every_steps
-        if every is not None and self.state.step % every == 0:
+        is_due = every is not None and self.state.step % every == 0
+        others = self.state.other_modules
+        if others.watched and (is_due or others.are_new):
+            self._report_moved_modules()
+        if is_due:
             self.checkpoint("every")
         self.reapply_due()
         if can_go_back:
             self.take_due_snapshot()
 
+    def _report_moved_modules(self) -> None:
+        for words in self.state.other_modules.moved():
+            self.report_moved(words)
+
     def reapply_due(self) -> None:
-        """Make the recorded changes of this step again that the restored state does not have."""
+        """Repeat the recorded changes of this step that the restored state does not have."""
         reapplied = self._durability.reapplied
         if not reapplied.pending:
             return
@@ -259,6 +211,8 @@ class TrainingEngine:
 
     def epoch_finished(self, *, best: bool = False) -> None:
         """An epoch with all that belongs to it is over."""
+        if self.state.other_modules.watched:
+            self._report_moved_modules()
         if self._config.checkpoint_epochs:
             self.checkpoint("epoch", best=best)
 
@@ -331,6 +285,13 @@ class TrainingEngine:
         self._has_boundaries = False
         self.checkpoints_off = self.checkpoints_off or f"no checkpoints are taken: {words}"
         self._controller.status.describe(checkpoints_off=self.checkpoints_off)
+
+    def _take_no_state(self, reason: str) -> None:
+        """Neither checkpoints nor snapshots: record why, and tell the user."""
+        self.take_no_checkpoints(reason)
+        self.rewind.ring.clear(reason)
+        self._record(kind="checkpoints_off", reason=reason, step=self.state.step)
+        self.notices.append(str(self.checkpoints_off))
 
     def _switch_off(self, error: Exception) -> None:
         """No further checkpoint can be taken: record why, and show it in the state."""
@@ -409,7 +370,7 @@ class TrainingEngine:
             step: where the old timeline ends; the step of the state if left out.
             source: the snapshot that was loaded from elsewhere; None after going back.
         """
-        self.unchecked_resume = None
+        self.comparisons.unchecked_resume = None
         state, facts = self.state, self.run.facts
         parent = facts.timeline
         target = state.step if step is None else step
@@ -427,23 +388,24 @@ class TrainingEngine:
             **({} if source is None else source_fields(source)),
         )
         self._durability.moved(target, cause, source)
-        self._name_unsaved()
+        self.comparisons.name_unsaved()
 
     def _show_position(self, *, is_on_path: bool) -> None:
         """Show epoch, rate and loss of the step that the state is at now.
 
         Args:
-            is_on_path: whether the marks of earlier steps belong to this state; those of another
+            is_on_path: whether the losses of earlier steps belong to this state; those of another
                 checkpoint do not, so its loss is unknown.
         """
         state = self.state
         self._controller.status.describe(
             epoch=state.epoch, timeline=state.timeline, **state.parts.describe_rate()
         )
-        marks = reversed(state.marks) if is_on_path else ()
-        mark = next((mark for at, mark in marks if at == state.step), None)
-        if mark is not None:
-            self._controller.boundary.show_loss(mark.loss)
+        if not is_on_path:
+            state.losses.clear()
+        loss = next((loss for at, loss in reversed(state.losses) if at == state.step), None)
+        if loss is not None:
+            self._controller.boundary.show_loss(loss)
 
     def not_kept(self) -> dict[str, Any]:
         """A field of a command's result that says why its effect does not survive a kill.
@@ -457,7 +419,7 @@ class TrainingEngine:
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
         self._durability.changed(new)
-        self._checkpointed = self.unchecked_resume = None
+        self._checkpointed = self.comparisons.unchecked_resume = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")

@@ -1,1 +1,1 @@
-"""What is kept of a run beside its facts: what it printed, and what its stops showed."""
+"""What is kept of a run besides its facts: what it printed, and what its stops showed."""

@@ -19,7 +19,6 @@ from pathlib import Path
 from midstep.core.errors import ConfigError, MidstepError
 from midstep.core.standard_streams import print_notice
 from midstep.core.streams.stream_tap import listen
-from midstep.facts.format.console_parts import FIRST
 from midstep.facts.write.console_writer import FIRST_BYTES, LAST_BYTES, ConsoleWriter
 
 WRITE_EVERY_S = 0.5
@@ -28,7 +27,7 @@ COMMIT_EVERY_S = 4.0
 VARIABLE = "MIDSTEP_CONSOLE"
 BLOCK_CHARACTERS = 1 << 20
 BLOCK_TEXTS = 4096
-"""Texts are joined beyond either: an object for each short one would take more memory."""
+"""Above either limit texts are joined: one object per short text would take more memory."""
 CLOSE_S = 10.0
 """How long an end waits for a disk that does not answer."""
 
@@ -41,15 +40,6 @@ def is_console_on(wanted: bool = True) -> bool:
     if value not in ("on", "off"):
         raise ConfigError(f"{VARIABLE} is {value!r}; set it to on or off, or unset it")
     return wanted and value == "on"
-
-
-def goes_to_file(run_dir: Path) -> bool:
-    """Whether standard output is the run's console file already, as in the process of a recipe."""
-    try:
-        file = (run_dir / FIRST).stat()
-        return any(os.path.samestat(file, os.fstat(number)) for number in (1, 2))
-    except OSError:
-        return False
 
 
 class PrintedText:
@@ -142,9 +132,6 @@ class ConsoleCapture:
 
     def open(self, run_dir: Path) -> None:
         """Write into the files of this run directory; begin, unless that has happened."""
-        if goes_to_file(run_dir):
-            self._stop_listening()
-            return
         if not self._has_begun:
             self.begin()
         try:
@@ -172,7 +159,7 @@ class ConsoleCapture:
         return writer.offset
 
     def add_traceback(self, text: str) -> None:
-        """Add the traceback that ends the run: the interpreter prints it when nobody listens."""
+        """Add the traceback that ends the run: the interpreter prints it after the capture ends."""
         self.flush()
         if self._writer is not None:
             # A progress bar may be unfinished.

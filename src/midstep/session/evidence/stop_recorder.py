@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from midstep.session.evidence.console_capture import ConsoleCapture
 
 ENCODER = "midstep.server.step_views.stop_parts"
-"""Encodes as the routes answer. It lies above this room, so it is loaded by its name."""
+"""Encodes what the routes would answer. Its room is above this one, so it is loaded by name."""
 WAIT_S = 20.0
 """How long the end of a run waits for a device or a disk that does not answer."""
 SETTLE_S = 0.3
@@ -71,7 +71,7 @@ class Stop:
 
     @property
     def is_single_step(self) -> bool:
-        """Whether the run was stepped here, and likely will be stepped on."""
+        """Whether a `step` command ended here, so that another one is likely to follow."""
         return bool(self.manifest["cause"] == "step")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.files.masked_text import mask_page_tokens
-from midstep.core.files.storage import make_folder, remove_temporaries, replace_bytes
+from midstep.core.files.storage import make_subfolder, remove_temporaries, replace_bytes
 from midstep.facts.format.stop_files import (
     FOLDER,
     FORMAT,
@@ -28,7 +28,7 @@ from midstep.facts.read.stop_evidence import read_stops
 MANIFEST_BYTES = 128 << 10
 """Room for the manifest, which is written last."""
 ENTRY_BYTES = 400
-"""What a part takes beside its content, at most."""
+"""Bytes that a part takes besides its content, at most."""
 MOST_NAMED = 64
 """Parts that are named as left out."""
 RANK_OF_CAUSE = {"step": 0, "run_until": 1, "pause": 1}
@@ -59,7 +59,8 @@ class StopWriter:
         self._run_dir, self._folder = run_dir, run_dir.joinpath(*FOLDER)
         self._written: dict[str, WrittenStop] = {}
         self._order = 0
-        if self._folder.is_dir() and not self._folder.is_symlink():
+        linked = self._folder.is_symlink() or self._folder.parent.is_symlink()
+        if self._folder.is_dir() and not linked:
             remove_temporaries(self._folder)
             for stop in read_stops(run_dir):
                 self._note(stop.name, str(stop.manifest.get("cause")), stop.size)
@@ -73,7 +74,7 @@ class StopWriter:
             parts: by importance: those that do not fit any more are left out.
         """
         data = _pack(manifest, parts)
-        make_folder(self._folder, mode=0o700)
+        make_subfolder(self._run_dir, *FOLDER)
         replace_bytes(self._folder / name.file, data, mode=0o600)
         before = max(self._written.values(), key=lambda stop: stop.order, default=None)
         self._note(name, str(manifest["cause"]), len(data))
@@ -84,7 +85,7 @@ class StopWriter:
         return len(data)
 
     def _remove(self, stop: WrittenStop) -> None:
-        if self._written.get(stop.name.id) is stop:  # else it was written anew
+        if self._written.get(stop.name.id) is stop:  # else it was written again
             del self._written[stop.name.id]
             with suppress(FileNotFoundError):
                 (self._folder / stop.name.file).unlink()

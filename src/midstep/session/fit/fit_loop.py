@@ -41,7 +41,7 @@ class StepRecord:
     """Finished optimizer steps."""
     epoch: int
     sample_ids: Sequence[Any]
-    """In batch order, from the sampler."""
+    """Ids of the samples in batch order, from the sampler."""
     loss: float
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Scalars of the step; with `skipped` if the weights did not change."""
@@ -130,7 +130,7 @@ class FitLoop:
         try:
             self._engine.reapply_due()
             self._engine.take_due_snapshot()  # of the state before the first step
-            if self._engine.unchecked_resume is not None:
+            if self._engine.comparisons.unchecked_resume is not None:
                 check_first_step(trainer, self._engine)
             self._call_on_boundary()
             going = boundary.enter()
@@ -308,7 +308,9 @@ class FitLoop:
 def run_fit(
     loop: FitLoop, engine: TrainingEngine, *, on_finished: Callable[[], object], ends_run: bool
 ) -> bool:
-    """Train to the end, to a stop or to an error; True if a signal ended it.
+    """Train to the end, to a stop or to an error; True if the process should end after that.
+
+    It should after a signal, and after a stop whose checkpoint could not be saved.
 
     Args:
         loop: the loop.
@@ -316,23 +318,24 @@ def run_fit(
         on_finished: called if the total was reached, before that is recorded.
         ends_run: whether the run ends with this call.
     """
-    run = engine.run
+    run, is_unsaved = engine.run, False
     with stop_at_signals(run.controller, run.note_stop, loaders=loop.loaders) as signals:
         try:
             if reached := loop.run():
                 on_finished()
             if ends_run:  # else the user opened the run, and records its end
                 run.finish("finished" if reached else "stopped")
+                is_unsaved = not reached and run.unsaved is not None
         except BaseException as error:
             # A signal to the whole process group kills the loader's workers first, and the loader
-            # raises because of that; it is no failure of the training.
+            # raises because of that; it is not a failure of the training.
             is_stop = signals.caused(error)
             if is_stop:
                 loop.save_interrupted()
             _fail(engine, loop, StopTraining("stopped by a signal") if is_stop else error)
             if not is_stop:
                 raise
-    return signals.is_received
+    return signals.is_received or is_unsaved
 
 
 def _fail(engine: TrainingEngine, loop: FitLoop, error: BaseException) -> None:

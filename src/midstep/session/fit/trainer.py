@@ -41,7 +41,7 @@ class StepOutcome:
     """Finished optimizer steps, this one included."""
     epoch: int
     sample_ids: Sequence[Any]
-    """In batch order; those of micro-batches one after the other."""
+    """Ids of the samples in batch order; those of micro-batches one after the other."""
     loss: float
     """Mean over the micro-batches."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class StepOutcome:
     batches: Sequence[Any] = ()
     """References to the micro-batches, as the loader gave them."""
     mark: StepMark | None = None
-    """What it is recognised by when it is made again."""
+    """What it is compared by when it is repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class Trainer:
         self.optimizer_step = OptimizerStep(parts, config)
         """Makes the steps."""
         self.micro_batches: MicroBatches | None = None
-        """Those of the step in progress; None between steps, and while steps are repeated."""
+        """The micro-batches of the step in progress; None between and during repeated steps."""
         # Only `__enter__` patches the loader, so its generators are still found here.
         self._feed = BatchFeed(parts.train_loader, config.order, report=report)
         generators = find_loader_generators(parts.train_loader)

@@ -42,7 +42,8 @@ class ForwardHooks:
         parts = [] if is_compiled(root) else _callable_parts(root)
         self._parts_of[root] = parts
         for part in parts:
-            self._put_on(part)
+            if not is_compiled_in_place(part):
+                self._put_on(part)
 
     def _put_on(self, module: nn.Module) -> None:
         if module not in self._handles:

@@ -128,7 +128,7 @@ class HookManager:
         self._controller.captures.data.offer(hook.key, hook.panel)
 
     def remove(self, key: str) -> None:
-        """Show the hook of that key no more, and remove it from the model."""
+        """Stop showing the hook of that key, and remove it from the model."""
         self._controller.captures.data.withdraw(key)
         for each in self._installed:
             if each.hook.key == key:

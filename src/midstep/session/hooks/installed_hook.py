@@ -70,7 +70,7 @@ class InstalledHook:
         self.hook, self._is_wanted, self._deliver = hook, is_wanted, deliver
         self._report_failure, self._spend = report_failure, spend
         self._handles: list[RemovableHandle] = []
-        # Whether `before` ran in this step: a hook that has not seen the gradients gives no data.
+        # Whether `before` ran in this step: without the gradients the hook has no data.
         self._has_begun = self._has_failed = False
 
     def begin(self, model: nn.Module) -> bool:
@@ -80,7 +80,7 @@ class InstalledHook:
             if self._handles:
                 self.take_off()
             return False
-        # Handles stay from step to step: registering them anew each time would be slower.
+        # Handles stay from step to step: registering them again each time would be slower.
         if not self._handles:
             self._guarded(self._put_on, model)
         self._guarded(self.hook.begin_step, model)

@@ -33,7 +33,7 @@ MASKS_KEPT = 8
 """A unit is dead if it was zero in this many measurements in a row."""
 MIN_ROWS = 32
 """Rows that a ReLU must have seen before dead units are reported; fewer give false alarms."""
-_RELUS = (nn.ReLU, nn.ReLU6)
+RELUS = (nn.ReLU, nn.ReLU6)
 
 
 class RuleProbe(Hook):
@@ -52,7 +52,7 @@ class RuleProbe(Hook):
         self._due, self._held = due, held
         self._norms: StepNorms | None = None
         self._sums: dict[str, float] = {}
-        """Of parameters that no known optimizer holds: sums at the last measurement."""
+        """Sums at the last measurement, of parameters that no known optimizer holds."""
         self._has_gradient: dict[str, bool] = {}
         self._ranges: dict[str, torch.Tensor] = {}
         self._saturated: dict[str, torch.Tensor] = {}
@@ -85,7 +85,7 @@ class RuleProbe(Hook):
         share = saturated_share(module, tensor)
         if share is not None:
             self._saturated[name] = share
-        if isinstance(module, _RELUS):
+        if isinstance(module, RELUS):
             self._note_alive(name, tensor)
         self._cost_s += time.perf_counter() - began
 

@@ -40,7 +40,7 @@ class DeviceStats:
     ) -> None:
         self._device, self._least_s, self._clock = device, least_s, clock
         self._process = _psutil_process()
-        self._gpu = _NvidiaGpu.of(device) if device.type == "cuda" else None
+        self._gpu = _NvidiaGpu.for_device(device) if device.type == "cuda" else None
         self._cores = os.cpu_count() or 1
         self._read_at: float | None = None
         self._stats: dict[str, float] = {}
@@ -94,7 +94,7 @@ class _NvidiaGpu:
         self._library, self._handle = library, handle
 
     @classmethod
-    def of(cls, device: torch.device) -> _NvidiaGpu | None:
+    def for_device(cls, device: torch.device) -> _NvidiaGpu | None:
         """The GPU of a torch device; None without the library."""
         try:
             pynvml: Any = importlib.import_module("pynvml")

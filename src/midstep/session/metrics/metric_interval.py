@@ -23,7 +23,7 @@ _TRUSTED_COSTS = 3
 _FIRST_MAX = 16
 """Limit of k until then."""
 _CHOOSE_EVERY = 8
-"""Times of steps after which k is chosen anew, because steps may have become longer."""
+"""Times of steps after which k is chosen again, because steps may have become longer."""
 
 
 class MetricInterval:

@@ -366,7 +366,7 @@ class RuntimeMetrics:
         return tuple(values), *start_transfer(list(values.values()), self._device)
 
     def _parameters(self) -> list[torch.Tensor]:
-        # Read anew each time: groups can be added to an optimizer at any time.
+        # Read again each time: groups can be added to an optimizer at any time.
         groups = self._optimizer.param_groups
         every = (each for group in groups for each in group["params"])
         return [each for each in every if not is_uninitialized(each) and each.is_floating_point()]

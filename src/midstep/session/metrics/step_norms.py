@@ -10,7 +10,7 @@ from midstep.session.metrics.tensor_norms import ParameterNorms
 
 
 def parameter_ids(optimizer: torch.optim.Optimizer) -> frozenset[int]:
-    """The identities of the parameters of an optimizer; read anew, since groups can be added."""
+    """The ids of the parameters of an optimizer; not cached, because groups can be added."""
     return frozenset(id(each) for group in optimizer.param_groups for each in group["params"])
 
 
@@ -42,7 +42,7 @@ class StepNorms:
         self._open: ParameterNorms | None = None
         self._parts: list[tuple[Sequence[str], torch.Tensor]] = []
         self.names: list[str] = []
-        """Of the measured parameters, once `measure` was called."""
+        """Names of the measured parameters, once `measure` was called."""
 
     def before(self, held: Iterable[int]) -> None:
         """Measure the gradients of one optimizer's parameters, given by `id`, before its step."""

@@ -80,7 +80,7 @@ class Rewind:
         self._moved, self.show_phase = moved, show_phase
         self._on_compared = on_compared
         self.following: RepeatedSteps | None = None
-        """Compares the steps that a resume, or a run that went back, makes again."""
+        """Compares the steps that a resume, or a run that went back, repeats."""
         self.circumstances: Callable[[], Circumstances] = Circumstances
         """What explains that a repeated step differs."""
 
@@ -101,7 +101,7 @@ class Rewind:
         A snapshot is taken here. If it does not fit, the ring is cleared: repeating steps from an
         older snapshot would miss the change.
         """
-        self.stop_following()
+        self.stop_following()  # the recorded steps were made without this change
         try:
             if self._replay.obstacle() is not None or not self.keep_here():
                 self.ring.clear()
@@ -143,9 +143,10 @@ class Rewind:
         if target >= step:
             raise ControlError(f"Step {target:,} is not before step {step:,}, where the run is.")
         if target < 0:
-            raise ControlError(f"There are only {step:,} steps to take back.")
+            raise ControlError(f"There are only {step:,} steps to go back.")
         if self.ring.off is not None:
             raise ControlError(f"There is no way back: {self.ring.off}.")
+        # Every refusal comes before the first change: the present state may have no snapshot.
         base = self.ring.nearest(target)
         self._replay.check(base, target)
         if base is not None:
@@ -155,8 +156,9 @@ class Rewind:
     def arrived(self, from_step: int, *, step: int | None = None) -> None:
         """The training is at an earlier step: later snapshots belong to the old timeline.
 
-        The steps after it are compared, too, when they are made again.
+        The steps after it are compared, too, when they are repeated.
         """
+        # Under `attach` the state is at the snapshot: the user's loop has yet to run to `step`.
         arrived_at = self._state.step if step is None else step
         self.ring.forget_after(self._state.step)
         self.follow(self.marks_between(arrived_at, from_step), cause="back")
@@ -172,7 +174,12 @@ class Rewind:
     def compare_repeated(self, start: int, target: int) -> RepeatedSteps:
         """Compare the steps that going back repeats, from `start` to `target`."""
         self._on_compared(None)
-        return self._compare(self.marks_between(start, target), "back", self.circumstances())
+        return RepeatedSteps(
+            self.marks_between(start, target),
+            cause="back",
+            on_result=self._on_compared,
+            circumstances=self.circumstances(),
+        )
 
     def follow(
         self,
@@ -180,12 +187,19 @@ class Rewind:
         *,
         cause: str,
         circumstances: Circumstances | None = None,
+        is_recorded: bool = True,
     ) -> None:
-        """Compare the next steps with these marks."""
+        """Compare the next steps with these marks; see `RepeatedSteps`."""
         self.stop_following()
         if expected:
             known = self.circumstances() if circumstances is None else circumstances
-            self.following = self._compare(expected, cause, known)
+            self.following = RepeatedSteps(
+                expected,
+                cause=cause,
+                on_result=self._on_compared,
+                circumstances=known,
+                is_recorded=is_recorded,
+            )
 
     def step_made(self) -> None:
         """A step was made: compare it. Called while there is something to follow."""
@@ -200,13 +214,6 @@ class Rewind:
         following, self.following = self.following, None
         if following is not None:
             following.end()
-
-    def _compare(
-        self, expected: Mapping[int, StepMark], cause: str, circumstances: Circumstances
-    ) -> RepeatedSteps:
-        return RepeatedSteps(
-            expected, cause=cause, on_result=self._on_compared, circumstances=circumstances
-        )
 
     def check_reachable(self, snapshot: Snapshot) -> None:
         """Raise `ControlError` if the driver cannot continue from this snapshot."""

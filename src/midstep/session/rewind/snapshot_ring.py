@@ -21,7 +21,7 @@ from midstep.session.state.large_arrays import BlockSizes, LargeCopies, shared_b
 from midstep.session.state.snapshot import Snapshot, share_unchanged, snapshot_bytes
 
 OVERHEAD_BYTES = 64 << 10
-"""Bytes of a snapshot beside its tensors: two sets of random states, and its tree."""
+"""Bytes of a snapshot besides its tensors: two sets of random states, and its tree."""
 _MARGIN = 0.8
 """Part of the time share for taking snapshots; the rest is for the check at each boundary."""
 _TIMES = 33

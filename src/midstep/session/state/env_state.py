@@ -51,7 +51,7 @@ _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
 _OTHER_PROGRAMS = frozenset({"cv2", "matplotlib", "mujoco", "OpenGL", "pygame", "pyglet"})
 """Windows and simulators: their objects have references to memory that is not in attributes."""
 MOST_OBJECTS = 50_000
-"""Objects of an environment that are looked at; what is beyond is not saved."""
+"""Most objects of an environment that are searched; further ones are not saved."""
 
 
 class _Plain:
@@ -127,7 +127,7 @@ class _Reader:
         self.unsaved: list[str] = []
         self._paths: dict[int, str] = {}
         self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
-        """By the array that has their memory."""
+        """Arrays that share memory, by the `id` of the array that owns it."""
         self._alive: list[Any] = []
         """Keeps temporary objects, so that no identity is used twice."""
 

@@ -22,20 +22,25 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from midstep.core.protocols import Stateful
-from midstep.data.random_state import Generator, get_generator_state, set_generator_state
+from midstep.data.random_state import (
+    Generator,
+    find_generators,
+    get_generator_state,
+    set_generator_state,
+)
 
 if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
 MOST_VISITS = 20_000
-"""Objects that are looked at in one search."""
+"""Most objects that one search follows."""
 MOST_ITEMS = 32
-"""Items of a container that are looked at."""
+"""Most items of a container that are searched."""
 DEPTH = 6
 """How many references deep to search."""
 
@@ -57,6 +62,8 @@ _PLAIN = (
     types.CodeType,
     range,
 )
+_METHODS = frozenset({"forward", "__call__", "__getitem__", "__getitems__", "__iter__"})
+"""Methods that compute or read samples; other methods of a class are not searched."""
 _OUTSIDE = (
     "torch.",
     "numpy.",
@@ -83,9 +90,11 @@ class GeneratorSearch:
 
     def __init__(self, outside: Sequence[Any] = ()) -> None:
         self.generators: dict[str, Generator] = {}
-        """By the path of names that leads to them."""
+        """Generators by the path of names that leads to them."""
         self.unsaved: dict[str, str] = {}
         """What else has a state that no snapshot holds, by its path: half a sentence."""
+        self.modules: dict[str, nn.Module] = {}
+        """Modules, by their path; not those inside of another one."""
         # Kept, so that no object is freed and its id given to another one during the search.
         self._outside = list(outside)
         self._seen = {id(each) for each in outside}
@@ -105,11 +114,16 @@ class GeneratorSearch:
                 # A SystemRandom has no state: it draws from the operating system.
                 if not isinstance(each, random.SystemRandom):
                     self.generators[path] = each
-            elif _is_running_pass(each):
+                continue
+            if _is_running_pass(each):
                 self.unsaved[path] = f"{path} is a running {type(each).__name__}, and its position"
-            elif isinstance(each, LRScheduler | Optimizer | GradScaler):
+                continue
+            if isinstance(each, LRScheduler | Optimizer | GradScaler):
                 self.unsaved[path] = f"{path} is a {type(each).__name__} that was not given, and it"
-            elif left > 0:
+                continue
+            if isinstance(each, nn.Module):
+                self.modules[path] = each
+            if left > 0:
                 waiting += [(f"{path}.{key}", part, left - 1) for key, part in _safely(each)]
 
 
@@ -148,23 +162,45 @@ def _references(value: Any) -> Iterator[tuple[str, Any]]:
             yield from (
                 (str(key), each) for key, each in itertools.islice(value.items(), MOST_ITEMS)
             )
-    elif isinstance(value, list | tuple | set | frozenset):
+    elif isinstance(value, list | tuple | set | frozenset | deque):
         yield from ((str(i), each) for i, each in enumerate(itertools.islice(value, MOST_ITEMS)))
     elif isinstance(value, nn.Module):
         for name, module in value.named_modules():
             yield from _attributes(module, name)
+            yield from _hooks(module, name)
     elif isinstance(value, types.CellType):
         with_content = _cell(value)
         yield from () if with_content is None else [("value", with_content)]
-    elif not (type(value).__module__ or "").startswith(_OUTSIDE) or isinstance(value, DataLoader):
+    elif not (type(value).__module__ or "").startswith(_OUTSIDE) or isinstance(
+        value, DataLoader | Dataset
+    ):
         yield from _attributes(value, "")
 
 
 def _attributes(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The instance's own attributes; those of a module without its parameters and submodules."""
-    for name, each in list(getattr(value, "__dict__", {}).items()):
+    """The attributes of an instance and of its class; not parameters and submodules."""
+    own = getattr(value, "__dict__", {})
+    for name, each in [*own.items(), *_class_attributes(type(value), own)]:
         if not (isinstance(value, nn.Module) and name.startswith("_") and isinstance(each, dict)):
             yield f"{prefix}.{name}" if prefix else name, each
+
+
+def _class_attributes(kind: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What the user's classes share between their instances, and what their data methods use."""
+    for each in kind.__mro__:
+        if each is not object and not each.__module__.startswith(_OUTSIDE):
+            for name, value in vars(each).items():
+                is_method = isinstance(value, types.FunctionType | property | classmethod)
+                is_searched = name in _METHODS if is_method else not name.startswith("__")
+                if is_searched and name not in own:
+                    yield name, value
+
+
+def _hooks(module: nn.Module, prefix: str) -> Iterator[tuple[str, Any]]:
+    """The functions that a module calls before or after its forward pass."""
+    for kind in ("_forward_hooks", "_forward_pre_hooks"):
+        for index, hook in enumerate(list(getattr(module, kind, {}).values())):
+            yield f"{prefix}.hook_{index}" if prefix else f"hook_{index}", hook
 
 
 def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -236,15 +272,19 @@ def declared(parts: TrainingParts) -> list[Any]:
 def generators_in_workers(loader: Any) -> list[str]:
     """Paths of the generators that a loader's workers draw from, each in a copy of its own.
 
-    A map-style dataset is checked with the order of the loader. A stream may save its generators in
-    its own state; those are left out.
+    Those in attributes of a map-style dataset are named with the order of the loader. A stream may
+    save its generators in its own state; those are left out.
     """
     if not getattr(loader, "num_workers", 0):
         return []
-    search = GeneratorSearch()
+    is_stream = isinstance(loader.dataset, IterableDataset)
+    search = GeneratorSearch([] if is_stream else find_generators(loader.dataset, depth=2))
     search.look_at("collate_fn", getattr(loader, "collate_fn", None))
+    search.look_at("worker_init_fn", getattr(loader, "worker_init_fn", None))
+    if not is_stream:
+        search.look_at("dataset", loader.dataset)
     paths = list(search.generators)
-    if isinstance(loader.dataset, IterableDataset) and isinstance(loader.dataset, Stateful):
+    if is_stream and isinstance(loader.dataset, Stateful):
         state = loader.dataset.state_dict()
         search = GeneratorSearch()
         search.look_at("dataset", loader.dataset)

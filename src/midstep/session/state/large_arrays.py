@@ -46,7 +46,7 @@ class LargeArray:
 
     blocks: tuple[np.ndarray[Any, Any], ...]
     dtype: Any
-    """Of NumPy or of torch."""
+    """Element type, of NumPy or of torch."""
     shape: tuple[int, ...]
     block_bytes: int
 

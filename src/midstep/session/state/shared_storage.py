@@ -31,7 +31,7 @@ class View:
     stride: tuple[int, ...]
     offset: int = 0
 
-    def of(self, base: torch.Tensor) -> torch.Tensor:
+    def tensor_in(self, base: torch.Tensor) -> torch.Tensor:
         """The tensor inside `base`, a contiguous copy of the block."""
         flat = base.reshape(-1)
         if flat.dtype != self.dtype:
@@ -63,7 +63,8 @@ class MemoryBlock:
     def rebuild(self, copy: torch.Tensor) -> dict[int, torch.Tensor]:
         """The members, as views of a contiguous copy of `source`."""
         return {
-            index: copy if view is None else view.of(copy) for index, view in self.members.items()
+            index: copy if view is None else view.tensor_in(copy)
+            for index, view in self.members.items()
         }
 
 

@@ -202,6 +202,7 @@ def tree_bytes(*trees: Any) -> int:
     storages: dict[Any, int] = {}
     for _, leaf in (each for tree in trees for each in walk(tree)):
         if isinstance(leaf, torch.Tensor):
+            # By storage, because views and tied weights share one.
             storage = leaf.untyped_storage()
             storages[leaf.device, storage.data_ptr()] = storage.nbytes()
         elif isinstance(leaf, np.ndarray):

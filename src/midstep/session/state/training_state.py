@@ -26,7 +26,11 @@ from midstep.session.state.generators import UserGenerators, generators_in_worke
 from midstep.session.state.snapshot import Snapshot, tree_bytes
 from midstep.session.state.step_position import KeptVariables, StepPosition
 from midstep.session.state.training_parts import stateful_loss
-from midstep.session.state.untracked_tensors import OptimizerAttributes, UntrackedTensors
+from midstep.session.state.untracked_tensors import (
+    OptimizerAttributes,
+    OtherModules,
+    UntrackedTensors,
+)
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
@@ -53,7 +57,7 @@ OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes", "steps", "kept
 
 
 class StepMark(NamedTuple):
-    """What a finished step is recognised by when it is made again. None for what is unknown."""
+    """What a finished step is compared by when it is repeated. None for what is unknown."""
 
     ids: int | None
     """Running checksum of the sample ids of the epoch, or a checksum of the step's batches."""
@@ -154,6 +158,8 @@ class TrainingState:
         """Called before a restore: a session drops its running iterator and its gradients."""
         self.user_generators = UserGenerators()
         """Generators that were found in the user's own code; saved like everything else."""
+        self.other_modules = OtherModules(parts)
+        """Modules that were found in the user's own code and that no snapshot holds."""
         self._untracked = UntrackedTensors(parts)
         self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_names)
         parts.extra_state.check()
@@ -164,6 +170,8 @@ class TrainingState:
         """The mark of the step that was finished last."""
         self.marks: deque[tuple[int, StepMark]] = deque(maxlen=MOST_MARKS)
         """Marks of the steps that the ring of snapshots reaches back to, each with its step."""
+        self.losses: deque[tuple[int, Any]] = deque(maxlen=MOST_MARKS)
+        """The losses of these steps, also of those whose marks are dropped after a change."""
 
     @property
     def epoch(self) -> int:
@@ -239,6 +247,7 @@ class TrainingState:
 
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
+        # All checks come first: half a restore would be a state that no training ever had.
         self.check_fits(snapshot)
         for key, optimizer in zip(self.parts.optimizer_keys, self.parts.optimizers, strict=True):
             check_optimizer(optimizer, snapshot.states.get(key, {}))
@@ -246,6 +255,8 @@ class TrainingState:
         parts, snapshot = self._matching(snapshot)
         snapshot.restore(parts, generators=self._generators)
         if seek_data:
+            # After the generators: the user's own order is drawn again from `epoch_random`, and
+            # then puts the generators back to the states that they have here.
             self._position.seek(snapshot.epoch_random)
         self.step, self.timeline = snapshot.step, snapshot.timeline
         self._marker.are_weights_due = True
@@ -276,7 +287,7 @@ class TrainingState:
         return parts, snapshot
 
     def restore_found(self, snapshot: Snapshot) -> None:
-        """Restore what was found beside the declared parts, where both have it."""
+        """Restore what was found besides the declared parts, where both have it."""
         for name in FOUND_PARTS & snapshot.states.keys():
             part = self._stateful().get(name)
             if part is not None:
@@ -285,7 +296,7 @@ class TrainingState:
     def look_for_state(self, search: GeneratorSearch) -> list[str]:
         """Save the generators of a search; returns what cannot be saved, in words."""
         self.user_generators.add(search.generators)
-        return [
+        return self.other_modules.watch(search.modules) + [
             f"{words} is in no state; give it with scheduler=, scaler=, optimizer= or extra_state="
             for path, words in search.unsaved.items()
             if path.count(".") <= MOST_DOTS
@@ -343,8 +354,11 @@ class TrainingState:
     ) -> StepMark:
         """Take the mark of the step that was just counted; one made for the first time is kept."""
         mark = self.last_mark = self._marker.take(self.step, lr, loss, batches)
-        if not is_repeated:
+        if not is_repeated:  # a repeated step is compared with its first mark
             self.marks.append((self.step, mark))
+            while self.losses and self.losses[-1][0] >= self.step:
+                self.losses.pop()  # of a timeline that was left
+            self.losses.append((self.step, loss))
         return mark
 
     def keep_marks(self, is_kept: Callable[[int], bool]) -> None:

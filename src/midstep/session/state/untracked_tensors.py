@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.optim.swa_utils import AveragedModel
 
 from midstep.core.errors import FormatError
+from midstep.core.fault_guard import FaultGuard
 from midstep.core.protocols import Stateful
+from midstep.session.late_parameters import is_uninitialized
+from midstep.session.state.weights_checksum import PendingChecksum, sample_checksum
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from midstep.session.state.training_parts import TrainingParts
+
+log = logging.getLogger("midstep.session")
 
 
 class UntrackedTensors:
@@ -89,6 +99,116 @@ def _held(parts: TrainingParts) -> Iterator[torch.Tensor]:
             yield from part.buffers()
         elif isinstance(part, torch.Tensor):
             yield part
+
+
+# -- modules that no declared part holds ----------------------------------------------------------
+
+
+class OtherModules:
+    """Modules that the user's code refers to and no declared part holds.
+
+    One that changes while the training runs, such as an average of the weights, is lost at a
+    resume. A frozen one is not, so a checksum of some elements tells the two apart.
+
+    Args:
+        parts: what the user declared.
+    """
+
+    def __init__(self, parts: TrainingParts) -> None:
+        self._parts = parts
+        self.watched: dict[str, tuple[weakref.ref[nn.Module], _Content]] = {}
+        """By path; a dictionary, so that a step without any costs one flag test."""
+        self._guard = FaultGuard("watching modules that were not given", log)
+        self.are_new = False
+        """Whether none of them was compared since it was watched."""
+
+    def watch(self, modules: Mapping[str, nn.Module]) -> list[str]:
+        """Watch these and the earlier ones from now on; returns what is sure to change, in words.
+
+        Args:
+            modules: by the path to each in the user's code.
+        """
+        return self._guard.run(self._watch, modules) or []
+
+    def _watch(self, modules: Mapping[str, nn.Module]) -> list[str]:
+        earlier = {path: module() for path, (module, _) in self.watched.items()}
+        held = _held_addresses(self._parts) if modules or earlier else set()
+        averages, self.watched = [], {}
+        for path, module in {**earlier, **modules}.items():
+            content = None if module is None else _Content.read(module, held)
+            if module is None or content is None:
+                continue
+            if isinstance(module, AveragedModel):
+                averages.append(
+                    f"{path} is an AveragedModel that was not given, and it is in no state; give "
+                    "it with extra_state="
+                )
+            else:
+                self.watched[path] = (weakref.ref(module), content)
+        self.are_new = True
+        return averages
+
+    def moved(self) -> list[str]:
+        """Those that have changed since they were watched, each once, in words."""
+        self.are_new = False
+        return self._guard.run(self._moved) or []
+
+    def _moved(self) -> list[str]:
+        held, words = _held_addresses(self._parts), []
+        for path, (reference, before) in [*self.watched.items()]:
+            module = reference()
+            now = None if module is None else _Content.read(module, held)
+            if module is None or now is None or now.tensors != before.tensors:
+                del self.watched[path]
+            elif now.value != before.value:
+                del self.watched[path]
+                words.append(
+                    f"{path} is a {type(module).__name__} that no declared part holds, and it has "
+                    "changed; give it with model={…} or extra_state=, else a resume resets it"
+                )
+        return words
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a module holds besides the declared parts."""
+
+    tensors: int
+    checksum: int | PendingChecksum
+
+    @classmethod
+    def read(cls, module: nn.Module, held: set[int]) -> _Content | None:
+        tensors = [*module.parameters()]
+        for each in module.modules():
+            # Running statistics have no effect in training mode, where they change.
+            if not (isinstance(each, _NormBase) and each.training):
+                tensors += each.buffers(recurse=False)  # type: ignore[arg-type]
+        own = [
+            each
+            for each in tensors
+            if not is_uninitialized(each) and each.numel() and each.data_ptr() not in held
+        ]
+        checksum = sample_checksum(own)
+        return None if checksum is None else cls(len(own), checksum)
+
+    @property
+    def value(self) -> int:
+        return self.checksum if isinstance(self.checksum, int) else self.checksum.value
+
+
+def _held_addresses(parts: TrainingParts) -> set[int]:
+    """Where the tensors are that a snapshot saves, also those inside of the extra state."""
+    from midstep.session.state.generators import GeneratorSearch
+
+    tensors = [*_held(parts)]
+    for optimizer in parts.optimizers:
+        tensors += [each for group in optimizer.param_groups for each in group["params"]]
+    search = GeneratorSearch()
+    for name, part in enumerate(parts.extra_state.parts):
+        search.look_at(str(name), part)
+    for module in search.modules.values():
+        tensors += [*module.parameters(), *module.buffers()]
+    return {each.data_ptr() for each in tensors if not is_uninitialized(each)}
 
 
 # -- memory of an optimizer outside of its state --------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -63,17 +64,30 @@ class WeightsSample:
         pointers = [p.data_ptr() for p in parameters]
         if pointers != self._pointers:
             self._pointers, self._views = pointers, _views(parameters)
-        if not self._views:
-            return None
-        kinds = groupby(self._views, key=lambda view: view.dtype)
-        parts = [torch.cat(list(views)).view(torch.uint8) for _, views in kinds]
-        together = parts[0] if len(parts) == 1 else torch.cat(parts)
-        if together.device.type == "cuda":
-            return PendingChecksum(together)
-        return zlib.crc32(together.cpu().numpy().data)
+        return _checksum(self._views)
 
 
-def _views(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
+def sample_checksum(tensors: Sequence[torch.Tensor]) -> int | PendingChecksum | None:
+    """CRC-32 of 1,024 elements of some tensors; None if there is nothing to read.
+
+    >>> sample_checksum([torch.zeros(3)]) == sample_checksum([torch.zeros(3)])
+    True
+    """
+    return _checksum(_views(tensors))
+
+
+def _checksum(views: Sequence[torch.Tensor]) -> int | PendingChecksum | None:
+    if not views:
+        return None
+    kinds = groupby(views, key=lambda view: view.dtype)
+    parts = [torch.cat(list(each)).view(torch.uint8) for _, each in kinds]
+    together = parts[0] if len(parts) == 1 else torch.cat(parts)
+    if together.device.type == "cuda":
+        return PendingChecksum(together)
+    return zlib.crc32(together.cpu().numpy().data)
+
+
+def _views(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Evenly spread elements of evenly spread tensors, those of one device."""
     local = [_local(each) for each in parameters]
     tensors = [t for t in local if t.layout is torch.strided and t.device == local[0].device]
@@ -86,7 +100,7 @@ def _views(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
     return [_spread(tensor, each) for tensor in tensors]
 
 
-def _local(parameter: nn.Parameter) -> torch.Tensor:
+def _local(parameter: torch.Tensor) -> torch.Tensor:
     """The part of a sharded tensor that is here, or the tensor itself."""
     tensor = parameter.detach()
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor

@@ -116,7 +116,7 @@ def _canonical_arrays(
 ) -> dict[str, dict[StoredArray, NDArray[Any]]]:
     """The arrays of every table as they are stored, or one `DatasetError` with all problems."""
     problems = [f"{name} is missing" for name in TABLES if name not in tables]
-    problems += [f"{name} is no table of a dataset" for name in tables if name not in TABLES]
+    problems += [f"{name} is not a table of a dataset" for name in tables if name not in TABLES]
     ready: dict[str, dict[StoredArray, NDArray[Any]]] = {}
     for name in [each for each in TABLES if each in tables]:
         arrays, parts = stored_arrays(TABLES[name], config.counts), _split_parts(tables[name])
@@ -135,7 +135,7 @@ def _canonical_arrays(
 
 def _split_parts(table: Any) -> list[NDArray[Any]]:
     if isinstance(table, list) and all(isinstance(each, list | tuple) for each in table):
-        table = Ragged.of(table)
+        table = Ragged.from_lists(table)
     return list(table.parts().values()) if isinstance(table, Ragged) else [np.asarray(table)]
 
 

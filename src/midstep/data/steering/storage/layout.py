@@ -47,7 +47,7 @@ class TableSpec:
     shape: tuple[str | int | None, ...]
     """Counts of config.json by name, or numbers; None where any length is right."""
     below: str | None = None
-    """For ids: the count that they must stay below."""
+    """The count that ids must stay below; None for other values."""
 
 
 _PAIRS = ("n_pairs",)

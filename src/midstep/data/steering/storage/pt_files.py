@@ -65,7 +65,7 @@ def _ragged_part(value: list[Any], array: StoredArray, path: Path) -> NDArray[An
     """The offsets or the values of an older list of lists."""
     lists = [_ids(each, index, path) for index, each in enumerate(value)]
     suffix = array.name.rpartition("_")[2]
-    part = np.asarray(Ragged.of(lists).parts()[suffix])
+    part = np.asarray(Ragged.from_lists(lists).parts()[suffix])
     array.check(f"{path.name} ({len(lists)} lists)", part.shape, part.dtype.name)
     return part
 

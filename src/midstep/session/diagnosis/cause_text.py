@@ -20,7 +20,7 @@ class SampleNames:
     ids: Sequence[int] | None
     """In batch order; None if the loader knows none."""
 
-    def of(self, position: int) -> str:
+    def sample(self, position: int) -> str:
         """`sample 1,234`, or `the sample at position 3`."""
         if self.ids is None or not 0 <= position < len(self.ids):
             return f"the sample at position {position:,}"
@@ -30,7 +30,7 @@ class SampleNames:
         """Up to three of them by name, else their number."""
         if not 0 < total <= MOST_NAMED or len(positions) < total:
             return f"{total:,} samples"
-        names = [self.of(each) for each in positions[:total]]
+        names = [self.sample(each) for each in positions[:total]]
         return names[0] if total == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

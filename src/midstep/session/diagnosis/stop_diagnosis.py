@@ -1,4 +1,4 @@
-"""`StopLook`: one look at a stopped step, and what it says as JSON."""
+"""`StopDiagnosis`: where the cause of a stop was, found in the stopped step, and as JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from midstep.explore.diagnosis.changes import LAST_STEPS, Change, StepNumbers, w
 from midstep.explore.diagnosis.forward_trace import Origin
 from midstep.explore.diagnosis.planes import make_plane
 from midstep.explore.diagnosis.sample_inputs import BatchInputs, SampleInput, nonfinite_inputs
+from midstep.session.diagnosis.cause_text import (
+    MOST_NAMED,
+    SampleNames,
+    change_words,
+    field_words,
+    origin_row,
+    origin_words,
+    symptom,
+)
+from midstep.session.diagnosis.dead_units import DeadUnitCounter, has_relus
 from midstep.session.diagnosis.held_step import HeldStep
 from midstep.session.diagnosis.layer_rows import layer_rows
 from midstep.session.diagnosis.rerun import Rerun, run_again
@@ -24,24 +34,18 @@ from midstep.session.diagnosis.weights import (
     choose_weights,
     norm_of,
 )
-from midstep.session.diagnosis.words import (
-    MOST_NAMED,
-    SampleNames,
-    change_words,
-    field_words,
-    origin_row,
-    origin_words,
-    symptom,
-)
 from midstep.session.ranks import RankGroup
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
     from midstep.control.breakpoints.recent_steps import StepNote
 
+DEAD_UNITS_LIMIT_S = 5.0
+"""Seconds for the pass through a model whose stop is finite."""
 
-class StopLook:
-    """One look at a stopped step: collects, then describes. Used once.
+
+class StopDiagnosis:
+    """Collects what a stopped step still holds, then describes the cause. Used once.
 
     Args:
         controller: of the run.
@@ -61,7 +65,7 @@ class StopLook:
         self._controller, self._held, self._evidence = controller, held, evidence
         self._model = held.model
         failure = controller.status.failure or {}
-        # Running code again that has raised would raise again.
+        # Code that has raised would raise again.
         self._failed_outside = has_failed and not failure.get("in_model", False)
         # A step that raised is not counted.
         self.step = controller.boundary.finished_steps + int(has_failed)
@@ -70,6 +74,8 @@ class StopLook:
         self.weights: ChosenWeights | None = None
         self.broken_now = BrokenWeights()
         self.origin: Origin | None = None
+        self.dead_counts: Mapping[str, tuple[int, int]] = {}
+        """Dead units and all units by ReLU of a finite step, if no rule has measured them."""
         self.has_model = True
         """Whether the model can be read: not on one rank of several alone."""
         state = controller.get_state()
@@ -99,16 +105,21 @@ class StopLook:
             shares=None if captured is None else captured.known_shares(),
         )
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- collecting -------------------------------------------------------------------------------
 
-    def look(self, snapshots: SnapshotSource | None) -> None:
-        """Find where the first value that is not finite appeared, if one did."""
+    def look(self, snapshots: SnapshotSource | None, *, is_large: bool) -> None:
+        """Find where the first value that is not finite appeared, if one did.
+
+        Args:
+            snapshots: weights from before the stop.
+            is_large: whether dead units of a finite step are counted, too; it takes a pass.
+        """
         group = RankGroup.find()
         if group is not None:
             # Reading a sharded weight, and running a parallel module, would wait for other ranks.
             self.has_model = False
             self.notes.append(
-                f"This is {group.words}: the model was not looked into, because the other ranks "
+                f"This is {group.words}: the model was not examined, because the other ranks "
                 "would have to take part"
             )
             if self.inputs.broken and self._is_nonfinite():
@@ -116,6 +127,8 @@ class StopLook:
             return
         self.broken_now = broken_weights(self._model.named_parameters())
         if not self._is_nonfinite():
+            if is_large:
+                self._count_dead_units(snapshots)
             return
         self._run_again(snapshots)
         if self.origin is None:
@@ -159,6 +172,25 @@ class StopLook:
         if self.rerun.problem is not None:
             self.notes.append(self.rerun.problem)
 
+    def _count_dead_units(self, snapshots: SnapshotSource | None) -> None:
+        notes = self._notes()
+        is_measured = bool(notes) and bool(notes[-1].dead_shares)
+        if is_measured or not self.samples.calls or not has_relus(self._model):
+            return
+        chosen, _ = choose_weights(self._model, self.step, snapshots, self.broken_now)
+        if chosen is None:
+            return
+        counter, boundary = DeadUnitCounter(), self._controller.boundary
+        run_again(
+            self._model,
+            self.samples.calls,
+            chosen,
+            interrupted=lambda: boundary.is_stopping,
+            limit_s=DEAD_UNITS_LIMIT_S,
+            observe=counter.observe,
+        )
+        self.dead_counts = counter.counts()
+
     def _why_no_calls(self) -> str:
         if self._held.is_on:
             return (
@@ -171,7 +203,7 @@ class StopLook:
         )
 
     def _origin_outside(self) -> Origin | None:
-        """Where it appeared if every module that was run again is finite, or none was."""
+        """Where it appeared if all repeated modules are finite, or if none was repeated."""
         was_run = self.rerun is not None and self.rerun.passes > 0
         loss_is_odd = self.loss is not None and not math.isfinite(self.loss)
         if loss_is_odd and self.rerun is not None and self.rerun.trace.suspect is not None:
@@ -326,6 +358,9 @@ class StopLook:
         if steps and steps[-1].grad_norm is None and steps[-1].step == self.step:
             # Many loops leave the gradients until the next step.
             steps[-1] = replace(steps[-1], grad_norm=self._present_gradient_norm())
+        if steps and self.dead_counts and not steps[-1].dead:
+            shares = {name: dead / units for name, (dead, units) in self.dead_counts.items()}
+            steps[-1] = replace(steps[-1], dead=shares, dead_counts=self.dead_counts)
         is_input = self.origin is not None and self.origin.kind == "input"
         return what_changed(
             steps,
@@ -333,6 +368,7 @@ class StopLook:
             share=self.samples.largest_share(),
             proven="inputs" if is_input and self.inputs.broken else None,
             origin=None if self.origin is None else origin_row(self.origin),
+            older_norms=self._controller.breakpoints.recent.older_norms(),
         )
 
     def _present_gradient_norm(self) -> float | None:
@@ -370,11 +406,10 @@ def _numbers(note: StepNote) -> StepNumbers:
     """A note as floats; on a GPU this waits for the device, which the parked loop may."""
     names = [name for name in note.scalars if name == "lr" or name.startswith("lr.")]
     rates = {name: note.number(name) for name in names}
-    norm = note.number("grad_norm")
     return StepNumbers(
         step=note.step,
         rates={name: rate for name, rate in rates.items() if rate is not None},
-        grad_norm=note.grad_norm if norm is None else norm,
+        grad_norm=note.measured_norm(),
         samples=note.samples,
         dead=note.dead_shares,
         dead_counts=note.dead_counts,
