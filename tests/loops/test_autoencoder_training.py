@@ -157,7 +157,7 @@ def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
         batch = run.controller.get_batch()
         assert batch is not None
         seen.append(batch)
-        seen.append(run.controller.captures.shown().values)
+        seen.append(run.controller.captures.reader.shown().values)
         run.controller.stop()
 
     operator = threading.Thread(target=operate)

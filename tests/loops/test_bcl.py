@@ -44,7 +44,7 @@ def after_one_step(run: Run, training: BclTraining) -> dict[str, Any]:
 
     def operate() -> None:
         run.controller.submit(Command(name="step")).result(timeout=60)
-        seen.update(run.controller.captures.shown().values)
+        seen.update(run.controller.captures.reader.shown().values)
         seen["change"] = run.controller.weight_changes.get()
         run.controller.stop()
 

@@ -13,11 +13,15 @@ from typing import Literal
 import pytest
 import torch
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, MissingExtraError
+from midstep.core.field_checks import bounded_field
 from midstep.loops import recipes as recipes_module
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig
-from midstep.loops.recipe_settings import RecipeSetting, bounded_field, describe_settings
+from midstep.loops.composed.loop_training import LoopTraining
+from midstep.loops.config.loop_recipe import LoopRecipe
+from midstep.loops.loop_registry import loops
+from midstep.loops.recipe_settings import RecipeSetting, describe_settings
 from midstep.loops.recipes import Recipe, find_recipe, recipes
 
 
@@ -114,21 +118,37 @@ def test_packages_add_recipes_and_a_broken_one_hides_no_other(
 ) -> None:
     found = _entries("no.such.module:recipe", f"{__name__}:OWN")
     monkeypatch.setattr(recipes_module, "entry_points", lambda *, group: found)
-    assert (next(iter(recipes())), list(recipes())[-1]) == ("bcl", "own")
+    assert (next(iter(recipes())), list(recipes())[-1]) == ("demo", "own")
     assert find_recipe("own") is OWN
     assert "no.such.module" in caplog.text
+
+
+def test_every_loop_is_the_recipe_of_its_name(
+    fresh_registry: None, monkeypatch: pytest.MonkeyPatch, same_threads: None
+) -> None:
+    composed = {name: recipe for name, recipe in recipes().items() if name in loops()}
+    assert composed.keys() == loops().keys()
+    assert all(isinstance(recipe, LoopRecipe) for recipe in composed.values())
+    training = find_recipe("bcl").prepare({"loop.condition": "control"})
+    assert isinstance(training, LoopTraining)
+    assert torch.get_num_threads() == 1
+    monkeypatch.setattr(recipes_module, "find_spec", lambda _: None)
+    recipes.cache_clear()
+    assert list(recipes()) == ["demo"]
+    with pytest.raises(MissingExtraError, match="settings of bcl"):
+        find_recipe("bcl")
 
 
 def test_the_training_of_a_recipe_writes_its_settings_into_the_header(
     tmp_path: Path, same_threads: None
 ) -> None:
-    training = find_recipe("bcl").prepare({"steps": 2, "condition": "control"})
+    training = find_recipe("demo").prepare({"steps": 2, "condition": "control"})
     assert isinstance(training, BclTraining)
     with training.open_run(name="short", run_dir=tmp_path / "here") as run:
         result = training.run_to_end(run)
     assert result.steps == 2
     assert run.status == "finished"
     assert training.settings == {
-        "recipe": "bcl",
+        "recipe": "demo",
         **asdict(BclConfig(steps=2, condition="control")),
     }

@@ -78,7 +78,7 @@ def test_equal_cells_are_refused() -> None:
     ("before", "after", "words"),
     [
         ('"version":1', '"version":2', "newer midstep"),
-        ('"run_dir":"run_', '"run_dir":"../run_', "names no run directory"),
+        ('"run_dir":"run_', '"run_dir":"../run_', "has a wrong run directory or run id"),
         ('"axes":', '"exas":', "damaged"),
         ('"job":0', '"job":"../0"', "damaged"),
         ("{", "", "damaged"),
@@ -199,7 +199,7 @@ def test_an_edit_of_one_part_makes_no_cell_of_another_outdated() -> None:
     } <= modules
     assert {name.split(".")[1] for name in modules} == {"loops", "data", "models"}
     assert not modules & {
-        "midstep.loops.composed.bcl",
+        "midstep.loops.composed.bcl_loop",
         "midstep.data.sources.images",
         "midstep.models.autoencoder.parts.gnn_parts",
         "midstep.models.autoencoder.builders",

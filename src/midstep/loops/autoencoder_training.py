@@ -94,7 +94,7 @@ class TrainingResult:
     loss: float | None
     """Mean squared error of the last batch; None if no step was made, or a rewind removed it."""
     validation_loss: float
-    """The same over the validation digits at the end."""
+    """Mean squared error over the validation digits at the end."""
     duration_s: float
     """Time in the loop, pauses included."""
 
@@ -195,8 +195,8 @@ class AutoencoderTraining:
             ),
             [as_batch(self.validation)],
             config=SessionConfig(
-                # An epoch takes a tenth of a second, and a demo is rarely resumed: few checkpoints
-                # do.
+                # An epoch takes a tenth of a second, and a demo is rarely resumed, so few
+                # checkpoints are enough.
                 checkpoint_epochs=False,
                 deterministic_pauses=False,
                 checkpoint_every_steps=CHECKPOINT_EVERY,

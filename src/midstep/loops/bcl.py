@@ -1,4 +1,4 @@
-"""The recipe `bcl`: the linear autoencoder on digits, with or without competing features.
+"""The recipe `demo`: the linear autoencoder on digits, with or without competing features.
 
 The conditions differ only in what is attached to the encoder: control (nothing), neighborhood (a
 mask on the gradient), novelty and rescue (a mask and a pull), balance (a pull on the length of a
@@ -110,7 +110,7 @@ class BclTraining(AutoencoderTraining):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that the run's header records."""
-        return {"recipe": "bcl", **asdict(self.recipe)}
+        return {"recipe": "demo", **asdict(self.recipe)}
 
     def declare_sources(self, run: Run) -> None:
         """Declare the tensor that the page shows by default, and what else changes it."""
@@ -136,9 +136,8 @@ class BclTraining(AutoencoderTraining):
         control, training = session.controller, session.trainer
         session.after_step(lambda _model: self._examine(training.step + 1))
         if self.bcl is not None:
-            # Keeping the tensors in every step would cost 1 %: their memory is freed later. Steps
-            # that
-            # a rewind repeats are not shown.
+            # Keeping the tensors in every step would cost 1 %: their memory is freed later.
+            # Repeated steps are not shown.
             self.bcl.wants_tensors = lambda: (
                 control.captures.shows("bcl_tensors") and not training.replaying
             )

@@ -1,4 +1,4 @@
-"""Settings of the recipe `bcl`. The page shows them, so this module loads no torch.
+"""Settings of the recipe `demo`. The page shows them, so this module loads no torch.
 
 The line below each field is the text of the form on the page.
 """
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from midstep.core.errors import ConfigError
-from midstep.core.field_checks import at_least, one_of, require, within
-from midstep.loops.recipe_settings import bounded_field
+from midstep.core.field_checks import at_least, bounded_field, one_of, require, within
 
 if TYPE_CHECKING:
     from midstep.models.competitive import BCLConfig
@@ -36,11 +35,11 @@ class AutoencoderConfig:
     batch_size: int = bounded_field(128, minimum=1)
     """Digits per step; the last batch of an epoch may be smaller."""
     learning_rate: float = 1e-3
-    """Of Adam."""
+    """Learning rate of Adam."""
     hidden: int = bounded_field(64, minimum=1)
     """Features between encoder and decoder."""
     seed: int = bounded_field(0, minimum=0, maximum=MAX_SEED)
-    """Of the initial weights and of the order; each has a stream of its own."""
+    """Seed of the initial weights and of the order of samples, which are drawn independently."""
     data: DataName = "digits"
     """5,000 digits, or mnist: 70,000, where they were fetched."""
 
@@ -78,7 +77,7 @@ class BclConfig:
     lr: float = 1e-3
     """Learning rate of Adam."""
     seed: int = bounded_field(0, minimum=0, maximum=MAX_SEED)
-    """Of the initial weights and of the order; each has a stream of its own."""
+    """Seed of the initial weights and of the order of samples, which are drawn independently."""
     neighborhood_k: int = bounded_field(8, minimum=1)
     """Rivals of a feature."""
     temperature: float = 5.0
@@ -86,7 +85,7 @@ class BclConfig:
     som_lr: float = 0.005
     """Share of the way to its target that a feature is pulled at each step."""
     recompute_every: int = bounded_field(50, minimum=1)
-    """Steps between two looks for nearest neighbours."""
+    """Steps between two searches for nearest neighbours."""
     rescue_k: int = bounded_field(5, minimum=1)
     """Inputs that a losing feature is pulled to (condition rescue)."""
     data: DataName = "digits"

@@ -45,6 +45,8 @@ class Loop:
     """A function from a `TrainConfig` and the data to `LoopParts`, or its name."""
     uses_phase1: bool = True
     """Whether it trains the parts of `phase1`; if not, only the trainer of `phase1` matters."""
+    threads: int | None = None
+    """Threads of torch in a run that the page starts; None does not change them."""
 
     @property
     def settings_class(self) -> type[LoopSettings]:
@@ -102,11 +104,12 @@ BUILT_IN = (
     ),
     Loop(
         name="bcl",
-        title="Competing features, composed",
-        about="The linear autoencoder with competitive learning, with settings of the config tree.",
+        title="Competing features",
+        about="A linear autoencoder on images whose features compete for the inputs, or do not.",
         settings=f"{_SETTINGS}:BclSettings",
-        build="midstep.loops.composed.bcl:build",
+        build="midstep.loops.composed.bcl_loop:build",
         uses_phase1=False,
+        threads=1,
     ),
 )
 

@@ -6,24 +6,18 @@ import ast
 import inspect
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from midstep.core.errors import ConfigError
 
 Kind = Literal["int", "float", "bool", "choice", "text", "ints", "words", "file"]
 """`ints` and `words` are lists; `file` is a data file of the server, by its id."""
 SettingValue = int | float | bool | str | list[int] | list[str] | None
-T = TypeVar("T")
 _KINDS: Mapping[Any, Kind] = {int: "int", float: "float", bool: "bool", str: "text"}
 MAX_TEXT = 1_000
-
-
-def bounded_field(default: T, *, minimum: float | None = None, maximum: float | None = None) -> T:
-    """A field of a config with bounds for a form. The config must check them itself as well."""
-    return field(default=default, metadata={"minimum": minimum, "maximum": maximum})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, MissingExtraError
 from midstep.loops.loop_registry import loops
 from midstep.loops.recipe_settings import RecipeSetting, check_settings, describe_settings
 
@@ -73,7 +73,7 @@ class Recipe:
 
     Config and training are given as names, so listing recipes loads neither torch nor data.
 
-    >>> find_recipe("bcl").settings[1].name
+    >>> find_recipe("demo").settings[1].name
     'steps'
     """
 
@@ -117,15 +117,15 @@ class Recipe:
 
 BUILT_IN = (
     Recipe(
-        name="bcl",
-        title="Competing features",
+        name="demo",
+        title="Demo: competing features",
         about=(
-            "A linear autoencoder on digits whose features compete for the inputs, or do not: the "
-            "debugger's own demo."
+            "A linear autoencoder on digits whose features compete for the inputs, or do not: what "
+            "midstep demo trains."
         ),
         config="midstep.loops.bcl_config:BclConfig",
         training="midstep.loops.bcl:BclTraining",
-        # The model is too small for two threads: a second one gains nothing, and beside another
+        # The model is too small for two threads: a second one gains nothing, and next to another
         # training on the same cores both become ten times slower.
         threads=1,
     ),
@@ -163,6 +163,10 @@ def _loop_recipes() -> list[AnyRecipe]:
 def find_recipe(name: str) -> AnyRecipe:
     """The recipe of that name."""
     known = recipes()
+    if name not in known and name in loops():
+        raise MissingExtraError.for_library(
+            f"hydra-core, which composes the settings of {name},", "runs"
+        )
     if name not in known:
         raise ConfigError(f"there is no recipe {name!r}; there are {', '.join(known)}")
     return known[name]

@@ -35,7 +35,7 @@ def as_counts(counts: Any) -> Counts:
     """Counts as an array [codebooks, codes].
 
     Raises:
-        ValueError: there is no code, or a count is negative or no number.
+        ValueError: there is no code, or a count is negative or not a number.
     """
     try:
         array = np.atleast_2d(np.asarray(counts, np.int64))

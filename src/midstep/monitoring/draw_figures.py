@@ -25,7 +25,7 @@ class DrawnFigures:
     files: list[Path] = field(default_factory=list)
     """Figures that were written."""
     failures: dict[str, str] = field(default_factory=dict)
-    """By family the error with which it failed."""
+    """The error of each family that failed, by name."""
 
 
 def get_enabled_families(

@@ -6,8 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from midstep.core.errors import StorageError
-from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.files.storage import make_folder, make_subfolder, replace_bytes
 from midstep.core.moments import Moment
 
 if TYPE_CHECKING:
@@ -28,10 +27,7 @@ def ensure_figures_dir(run_dir: str | Path) -> Path:
     Raises:
         StorageError: there is a link in its place.
     """
-    folder = Path(run_dir) / "figures"
-    if folder.is_symlink():
-        raise StorageError(f"{folder} is a link; figures are written into the run directory only")
-    return make_folder(folder)
+    return make_subfolder(make_folder(run_dir), "figures", mode=0o777)
 
 
 def build_filename(

@@ -1,8 +1,8 @@
 """`FigureSession`: draws the figures of a run while it trains, off the training thread.
 
-A thread follows the facts of the run and draws when an epoch has ended. It may use a small share of
-the time: epochs that end too soon are skipped, the last one is always drawn. The training thread
-does nothing for it.
+A thread follows the facts of the run and draws when an epoch, a validation or a test has ended. It
+may use a small share of the time: epochs that end too soon are skipped, the last one is always
+drawn. The training thread does nothing for it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from midstep.core.moments import Moment
 from midstep.facts.liveness.run_liveness import written_bytes
 from midstep.monitoring.draw_figures import DrawnFigures, get_enabled_families, handle_event
 from midstep.monitoring.facts_payload import FactsPayloads
-from midstep.monitoring.logging_config import LoggingConfig
+from midstep.monitoring.logging_config import FIGURE_MOMENTS, LoggingConfig
 
 SHARE = 0.01
 """The share of the time of a run that drawing may take."""
 POLL_S = 0.5
-"""How often the facts are looked at; the end of an epoch wakes the thread earlier."""
+"""Seconds between two readings of the facts; the end of an epoch wakes the thread earlier."""
 FIGURE_S = 0.06
-"""What a figure is expected to take before one was drawn."""
+"""Seconds that a figure is expected to take before one was drawn."""
 READ_S_PER_BYTE = 3e-8
-"""What reading the facts is expected to take before some were read."""
+"""Seconds that reading the facts is expected to take before some were read."""
 _log = logging.getLogger("midstep.monitoring")
 Record = Callable[..., Any]
 """Records a fact: `record(moment, **fields)`, such as `FactsWriter.event`."""
@@ -47,7 +47,7 @@ class FigureCounts:
     failures: Counter[str] = field(default_factory=Counter)
     """How often each family failed."""
     cost_s: float = 0.0
-    """Processor time of the thread, for reading facts and drawing; importing is not counted."""
+    """Processor time of the thread, for importing matplotlib, reading facts and drawing."""
     last_cost_s: float = 0.0
     """The part of it that the last drawing took."""
     end_cost_s: float = 0.0
@@ -89,23 +89,28 @@ class FigureSession:
         self._payloads = FactsPayloads(run_dir)
         self._began = time.monotonic()
         self._read_bytes, self._s_per_byte = 0, READ_S_PER_BYTE
-        self._drawn_epoch = -1
-        """The last epoch with figures of `on_epoch_end`, or from before this session."""
+        self._drawn: dict[Moment, tuple[int, int]] = {}
+        """By moment how many records were read at the last drawing, and the epoch of the last."""
         self._wake, self._is_over = threading.Event(), False
         self._thread: threading.Thread | None = None
-        # Raised here, in the thread of the caller: a misspelt family is the user's to know.
-        wanted = {
-            family.name
-            for moment in cfg_logging.moments
-            for family in get_enabled_families(cfg_logging, self._supported, moment)
+        # Raised here, in the thread of the caller, so that the user sees a misspelt family.
+        figures = {
+            moment: len(get_enabled_families(cfg_logging, self._supported, moment))
+            for moment in FIGURE_MOMENTS
         }
-        self._expected_s = FIGURE_S * len(wanted)
+        wanted = [moment for moment, families in figures.items() if families]
+        self._live = [moment for moment in wanted if moment != Moment.TRAIN_END]
+        self._at_end = wanted
+        self._expected_s = FIGURE_S * sum(figures[moment] for moment in self._live)
         if wanted and find_spec("matplotlib") is None:
-            _log.warning("no figures are drawn: %s", MissingExtraError.of("matplotlib", "runs"))
+            _log.warning(
+                "no figures are drawn: %s", MissingExtraError.for_library("matplotlib", "runs")
+            )
         elif wanted:
             self._payloads.refresh()
             self._read_bytes = written_bytes(run_dir)
-            self._drawn_epoch = self._payloads.finished_epoch  # an earlier attempt drew these
+            for moment in self._live:  # an earlier attempt drew these
+                self._note_drawn(moment)
             # Not a daemon: it must not be in the middle of a file when the interpreter ends.
             self._thread = threading.Thread(target=self._run, name="midstep-figures")
             self._thread.start()
@@ -122,7 +127,7 @@ class FigureSession:
         self.close()
 
     def on_epoch_end(self) -> None:
-        """Look at the facts soon. Optional: the thread does so twice a second anyway."""
+        """Let the thread read the facts at once. Optional: it does so twice a second anyway."""
         self._wake.set()
 
     def close(self) -> None:
@@ -144,34 +149,41 @@ class FigureSession:
                 # The main thread may have ended without `close`, after an error.
                 if not threading.main_thread().is_alive():
                     self._is_over = True
-                if not self._is_over and self._is_due():
-                    self._draw(Moment.EPOCH_END)
+                if self._live and not self._is_over and self._is_due():
+                    self._draw_all(self._live)
             self._draw_end()
             self._report_totals()
         except Exception:  # noqa: BLE001 - the training continues without figures
             _log.exception("figures of %s are off; the training continues", self.run_dir)
 
     def _is_due(self) -> bool:
-        """Whether an epoch has ended whose figures the share of time allows."""
-        # Reading counts too: epochs of milliseconds would else be read one by one.
+        """Whether a moment has come whose figures the share of time allows."""
+        # Reading counts too: otherwise epochs of milliseconds would be read one by one.
         size = written_bytes(self.run_dir)
         if not self._has_time(self._s_per_byte * (size - self._read_bytes)):
             return False
         self._refresh()
-        is_new = self._payloads.finished_epoch != self._drawn_epoch
+        is_new = any(map(self._is_new, self._live))
         return is_new and self._has_time(self.counts.last_cost_s or self._expected_s)
+
+    def _is_new(self, moment: Moment) -> bool:
+        records, _ = self._drawn.get(moment, (0, -1))
+        return moment == Moment.TRAIN_END or self._payloads.records[moment] != records
+
+    def _note_drawn(self, moment: Moment) -> None:
+        """Remember that the newest record of a moment is drawn."""
+        payloads = self._payloads
+        self._drawn[moment] = (payloads.records[moment], payloads.last_epoch_of(moment))
 
     def _has_time(self, cost_s: float) -> bool:
         elapsed = time.monotonic() - self._began
         return self.counts.cost_s + cost_s <= self._share * elapsed
 
     def _draw_end(self) -> None:
-        """The last epoch if it is not drawn yet, then the end of the training."""
+        """What is not drawn yet, then the end of the training."""
         before = self.counts.cost_s
         self._refresh()
-        if self._payloads.finished_epoch != self._drawn_epoch:
-            self._draw(Moment.EPOCH_END)
-        self._draw(Moment.TRAIN_END)
+        self._draw_all(self._at_end)
         self.counts.end_cost_s = self.counts.cost_s - before
 
     def _refresh(self) -> None:
@@ -183,22 +195,31 @@ class FigureSession:
             self._read_bytes = size
         self.counts.cost_s += seconds
 
-    def _draw(self, moment: Moment) -> None:
+    def _draw_all(self, moments: Iterable[Moment]) -> None:
+        """Draw the moments that are new."""
+        began = time.thread_time()
         import matplotlib.backends.backend_agg
-        import matplotlib.figure  # noqa: F401 - imported before the clock is read
+        import matplotlib.figure  # noqa: F401 - half a second, which no later drawing takes
 
-        is_end = moment == Moment.TRAIN_END
-        payload = self._payloads.payload(newer_than=-1 if is_end else self._drawn_epoch)
+        self.counts.cost_s += time.thread_time() - began
+        self.counts.last_cost_s = 0.0
+        for moment in filter(self._is_new, moments):
+            began = time.thread_time()
+            self._draw(moment)
+            seconds = time.thread_time() - began
+            self.counts.last_cost_s += seconds
+            self.counts.cost_s += seconds
+
+    def _draw(self, moment: Moment) -> None:
+        _, drawn_epoch = self._drawn.get(moment, (0, -1))
+        payload = self._payloads.payload(moment, newer_than=drawn_epoch)
         if payload is None:
             return
-        began = time.thread_time()
         drawn = handle_event(self._cfg, self._supported, moment, payload)
-        self.counts.last_cost_s = time.thread_time() - began
-        self.counts.cost_s += self.counts.last_cost_s
         self.counts.files += len(drawn.files)
         self._note_failures(moment, drawn)
-        if not is_end:
-            self._drawn_epoch = payload["epoch"]
+        self._note_drawn(moment)
+        if moment == Moment.EPOCH_END:
             self.counts.drawn_epochs.append(payload["epoch"])
 
     def _note_failures(self, moment: Moment, drawn: DrawnFigures) -> None:
@@ -234,17 +255,18 @@ def draw_run_figures(
         epoch: draw the run as it was after this epoch; by default after the last.
     """
     if find_spec("matplotlib") is None:
-        raise MissingExtraError.of("matplotlib", "runs")
+        raise MissingExtraError.for_library("matplotlib", "runs")
     cfg = cfg_logging or LoggingConfig()
     payloads = FactsPayloads(run_dir, last_epoch=epoch)
     payloads.refresh()
     drawn = DrawnFigures()
-    moments = [Moment.EPOCH_END]
-    if payloads.ended and epoch is None:
-        moments.append(Moment.TRAIN_END)
-    for moment in moments:
+    for moment in FIGURE_MOMENTS:
         is_end = moment == Moment.TRAIN_END
-        payload = payloads.payload(newer_than=-1 if is_end else payloads.finished_epoch - 1)
+        if is_end and not (payloads.ended and epoch is None):
+            continue
+        # What an earlier epoch recorded is in the figures of that epoch.
+        before = -1 if is_end else payloads.last_epoch_of(moment) - 1
+        payload = payloads.payload(moment, newer_than=before)
         if payload is not None:
             more = handle_event(cfg, cfg.families, moment, payload)
             drawn.files.extend(more.files)

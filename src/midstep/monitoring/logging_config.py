@@ -11,6 +11,8 @@ from midstep.core.moments import Moment
 FigureFormat = Literal["png", "svg", "pdf"]
 Cost = Literal["low", "medium", "high"]
 """How long a family takes to draw: curves, counts of a codebook, pictures of samples."""
+FIGURE_MOMENTS = (Moment.VALIDATION_END, Moment.EPOCH_END, Moment.TEST_END, Moment.TRAIN_END)
+"""The moments at which figures can be drawn, in the order in which a run meets them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class LoggingConfig:
         "diffusion",
     )
     """Plot families that are switched on; a loop draws those of them that it supports."""
-    moments: tuple[str, ...] = ("on_epoch_end", "on_validation_end", "on_train_end")
+    moments: tuple[str, ...] = ("on_epoch_end", "on_train_end")
     """Moments at which figures are drawn."""
     max_cost: Cost = "high"
     """Families that take longer to draw are left out."""
@@ -49,5 +51,5 @@ class LoggingConfig:
             one_of("fig_format", self.fig_format, get_args(FigureFormat)),
             one_of("max_cost", self.max_cost, get_args(Cost)),
             at_least("dpi", self.dpi, 20),
-            *(one_of("moments", moment, tuple(map(str, Moment))) for moment in self.moments),
+            *(one_of("moments", moment, FIGURE_MOMENTS) for moment in self.moments),
         )

@@ -73,11 +73,10 @@ def hide(axes: Sequence[Axes]) -> None:
 
 def draw_history(axes: Axes, histories: Mapping[str, Points], *, legend: bool = True) -> None:
     """Lines over epochs. A value that is not finite is a gap, with a mark on the axis."""
-    is_single = all(len(epochs) == 1 for epochs, _ in histories.values())
     for index, (name, (epochs, values)) in enumerate(histories.items()):
         colour = SERIES[index] if index < len(SERIES) else FURTHER
         shown = [value if math.isfinite(value) else math.nan for value in values]
-        marker = "o" if is_single else None
+        marker = "o" if len(epochs) == 1 else None  # a line of one point is invisible
         axes.plot(
             epochs, shown, color=colour, linewidth=1.6, label=name, marker=marker, markersize=4
         )

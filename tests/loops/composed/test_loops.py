@@ -15,8 +15,8 @@ from midstep.facts import FactsReader
 from midstep.facts.deletion import plan_deletion
 from midstep.loops import compose
 from midstep.loops.bcl_config import CONDITIONS
-from midstep.loops.composed import loop_training, mlp
-from midstep.loops.composed.bcl import bcl_config
+from midstep.loops.composed import loop_training
+from midstep.loops.composed.bcl_loop import bcl_config
 from midstep.loops.composed.loop_training import LoopTraining, RunLocation, train_loop
 from tests.checkers.lives import Life, inexact_facts, live
 
@@ -33,7 +33,7 @@ def prepare(*overrides: str) -> LoopTraining:
 
 
 def train(training: LoopTraining, save_dir: Path) -> dict[str, Any]:
-    location = RunLocation.of(training.composed, save_dir=save_dir)
+    location = RunLocation.from_settings(training.composed, save_dir=save_dir)
     return training.run_to_end(training.open(location))
 
 
@@ -69,16 +69,6 @@ def test_a_loop_learns(loop: str, data: tuple[str, ...], tmp_path: Path) -> None
         training.data.spec.kind,
     )
     assert plan_deletion(run_dir).foreign == []
-
-
-def test_a_plain_function_trains_a_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    trainer = {"epochs": 1}
-    cfg = {"loop": {"name": "mlp"}, "data": {"name": "digits"}, "phase1": {"trainer": trainer}}
-    result = mlp.train({**cfg, "logging": {"make_plots": False}})
-    assert result["status"] == "finished"
-    assert result["best_val_loss"] > 0
-    assert (tmp_path / "outputs" / "runs").is_dir()
 
 
 def _train_life(life: Life, *overrides: str) -> Iterable[torch.Tensor]:
@@ -149,22 +139,27 @@ def test_a_training_that_fails_leaves_neither_profiler_nor_open_run(
         if step == 5:
             raise RuntimeError("in a step")
 
-    run = training.open(RunLocation.of(training.composed, save_dir=tmp_path))
+    run = training.open(RunLocation.from_settings(training.composed, save_dir=tmp_path))
     training.session.on_step(lambda record: fail(record.step))
     with pytest.raises(RuntimeError, match="in a step"):
         training.run_to_end(run)
     assert json.loads((run.dir / "artifacts" / "profile.json").read_text())["steps"] == 2
     again = prepare("loop=mlp", "trainer.epochs=1")
-    opened = again.open(RunLocation.of(again.composed, save_dir=tmp_path))
+    opened = again.open(RunLocation.from_settings(again.composed, save_dir=tmp_path))
     monkeypatch.setattr(loop_training, "FigureSession", lambda *_: fail(5))
     with pytest.raises(RuntimeError, match="in a step"):
         again.run_to_end(opened)
     assert opened.ended
 
 
-def test_the_automatic_batch_size_is_recorded_and_changes_no_weight(tmp_path: Path) -> None:
-    training, fixed = prepare("loop=mlp", "data.batch_size=auto"), prepare("loop=mlp")
+@pytest.mark.parametrize("loop", ["mlp", "bcl"])
+def test_the_automatic_batch_size_is_recorded_and_changes_no_weight(
+    loop: str, tmp_path: Path
+) -> None:
+    training = prepare(f"loop={loop}", "data.batch_size=auto")
     found = training.found_batch_size
+    fixed = prepare(f"loop={loop}", f"data.batch_size={found}")
+    assert training.parts.total_steps == fixed.parts.total_steps
     assert training.composed.resolved["data"]["batch_size"] == found
     for ours, theirs in zip(
         training.parts.model.parameters(), fixed.parts.model.parameters(), strict=True
@@ -189,7 +184,7 @@ def test_the_conditions_of_bcl_map_from_the_tree(condition: str) -> None:
         (["loop=mlp", "data=synthetic"], "loop=mlp classifies"),
         (["loop=bcl", "data=synthetic"], "loop=bcl needs images"),
         (["loop=diffusion_ae", "phase1/decoder=mlp"], "needs phase1/decoder=diffusion"),
-        (["loop=mlp", "trainer.device=tpu9"], "phase1.trainer.device=tpu9 is no device"),
+        (["loop=mlp", "trainer.device=tpu9"], "unknown device phase1.trainer.device=tpu9"),
         (["loop=mlp", "logging.families=[losss]"], "did you mean 'losses'"),
         (["data=h5"], "path"),
         (["data=h5", "data.path=/no/such.h5"], "/no/such.h5"),

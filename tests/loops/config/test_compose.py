@@ -87,7 +87,10 @@ def _some_option(tree: ConfigTree, key: str) -> str:
     [
         ("trainer.sed=1", "there is no setting trainer.sed; did you mean phase1.trainer.seed?"),
         ("model.latent_dim=3", "did you mean phase1.latent_space.latent_dim?"),
-        ("phase1/encoder=mlpp", "did you mean mlp? There are conv, diffusion"),
+        (
+            "phase1/encoder=mlpp",
+            "unknown option phase1/encoder=mlpp; did you mean mlp? the options are conv, diffusion",
+        ),
         ("phase1.encoder=gnn", "choose an option of it with phase1/encoder=OPTION"),
         ("phase1.trainer.seed=abc", "phase1.trainer.seed=abc: Value 'abc' of type 'str'"),
         ("phase1.encoder.hidden_dims=[1,a]", "phase1.encoder.hidden_dims=[1,a]: Value 'a'"),
@@ -114,7 +117,7 @@ def test_a_folder_adds_options_and_a_broken_file_is_one_line(tmp_path: Path) -> 
     assert config.phase1.encoder.hidden_dims == (4,)
     (tmp_path / "phase1" / "encoder" / "narrow.yaml").write_text("name: [mlp\n")
     refusal("phase1/encoder=narrow", config_dir=tmp_path)
-    assert "--config-dir" in refusal(config_dir=tmp_path / "missing")
+    assert "folder not found" in refusal(config_dir=tmp_path / "missing")
     (tmp_path / "loop").mkdir()
     (tmp_path / "loop" / "mine.yaml").write_text("name: [ae\n")
     with pytest.raises(ConfigError, match="not YAML"):
@@ -126,11 +129,19 @@ def test_a_folder_adds_options_and_a_broken_file_is_one_line(tmp_path: Path) -> 
 def test_a_mapping_becomes_the_same_settings_as_overrides() -> None:
     given: dict[str, Any] = {"loop": {"name": "bcl", "condition": "rescue"}, "data": {"seed": 3}}
     composed = as_composed(given)
-    overrides = ["loop=bcl", "loop.condition=rescue", "data.seed=3", "data.name=synthetic"]
+    overrides = ["loop=bcl", "loop.condition=rescue", "data.seed=3"]
     assert composed.config == compose(overrides).config
+    assert (composed.config.data.name, composed.choices["data"]) == ("digits", "digits")
+    # A name that is an option chooses it, as an override of the group does.
+    other = as_composed({"phase1": {"latent_space": {"name": "vq"}}}, loop="gan_ae")
+    assert other.choices == compose(["loop=gan_ae", "phase1/latent_space=vq"]).choices
     assert as_composed(composed.config).resolved == composed.resolved
     with pytest.raises(ConfigError, match="encder"):
         as_composed({"phase1": {"encder": {}}})
+    with pytest.raises(ConfigError, match=r"loop=mlp, but the settings name loop\.name=bcl"):
+        as_composed(given, loop="mlp")
+    with pytest.raises(ConfigError, match="did you mean"):
+        as_composed({"loop": {"name": "mpl"}})
 
 
 def test_recorded_settings_are_read_back(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from midstep.core.errors import ConfigError, MissingExtraError
 from midstep.core.sample_spec import SampleKind
 from midstep.models.autoencoder import (
+    CodebookUsage,
     DecoderConfig,
     Encoder,
     EncoderConfig,
@@ -29,7 +30,8 @@ from midstep.models.autoencoder.builders import DECODERS, ENCODERS, LATENT_SPACE
 from midstep.models.autoencoder.latent.library_quantizers import scalar_levels
 from tests.models.autoencoder.samples import SPECS, batch_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "autoencoder-parts.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "reference" / "autoencoder-parts.md"
 
 
 class MeanEncoder(Encoder):
@@ -199,13 +201,22 @@ def test_the_page_lists_the_latent_spaces() -> None:
     )
 
 
-@pytest.mark.usefixtures("clean_registry")
-def test_examples_of_the_page_run() -> None:
-    """The last one registers a part, which then trains."""
+def run_examples(text: str) -> dict[str, object]:
     names: dict[str, object] = {}
-    for example in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
+    for example in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         exec(example, names)
-    names["register"]()
+    return names
+
+
+def test_examples_of_the_page_run() -> None:
+    names = run_examples(PAGE.read_text())
+    assert isinstance(names["usage"], CodebookUsage)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_the_part_of_the_document_is_built() -> None:
+    page = (DOCS / "extend.md").read_text()
+    run_examples(page.split("\n## A part\n")[1].split("\n## ")[0])["register"]()
     model = build_from_config(model_config(decoder="mean"), SPECS["vector"])
     batch = batch_of("vector")
     assert model(batch).reconstruction["x"].shape == batch["x"].shape

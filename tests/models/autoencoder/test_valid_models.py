@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from midstep.models.autoencoder import (
     valid_pairs,
 )
 from midstep.models.autoencoder.builders import LATENT_SPACES
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore, read_checkpoint
+from midstep.session.state.snapshot import Snapshot
 from tests.models.autoencoder.samples import SPECS, batch_of, small_model
 
 KINDS: tuple[SampleKind, ...] = ("events", "image", "vector")
@@ -52,15 +55,16 @@ def inference(model: Autoencoder, kind: SampleKind) -> AutoencoderOutput:
 
 
 @pytest.mark.parametrize(("kind", "encoder", "latent_space", "decoder"), MODELS)
-def test_valid_model_learns_and_round_trips_through_its_state(
-    kind: SampleKind, encoder: str, latent_space: str, decoder: str
+def test_valid_model_learns_and_round_trips_through_its_checkpoint(
+    kind: SampleKind, encoder: str, latent_space: str, decoder: str, tmp_path: Path
 ) -> None:
     model = small_model(kind, encoder, latent_space, decoder)
     losses = train(model, kind, STEPS)
     assert losses[-1] < losses[0]
 
     twin = small_model(kind, encoder, latent_space, decoder, seed=9)
-    twin.load_state_dict(model.state_dict())
+    saved = CheckpointStore(tmp_path).save(Snapshot.take({"model": model}, step=STEPS))
+    twin.load_state_dict(read_checkpoint(saved).states["model"])
     expected, loaded = inference(model, kind), inference(twin, kind)
     for name, value in expected.reconstruction.items():
         assert torch.equal(loaded.reconstruction[name], value), name

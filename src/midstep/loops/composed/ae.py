@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:
     """Train the autoencoder; returns `best_val_loss`, `test_loss`, `run_dir` and more."""
-    config = as_composed(cfg)
-    return train_loop(config, controller)
+    return train_loop(as_composed(cfg, loop="ae"), controller)
 
 
 def build(config: TrainConfig, data: SourceData) -> LoopParts:

@@ -17,8 +17,9 @@ from midstep.loops.composed.loop_parts import Batch, LoopParts
 from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
 from midstep.loops.config.loop_settings import GanAeSettings
-from midstep.models.autoencoder import Autoencoder, build_from_config, training_loss
+from midstep.models.autoencoder import build_from_config, training_loss
 from midstep.models.autoencoder.adversarial import (
+    AdversarialAutoencoder,
     Discriminator,
     discriminator_loss,
     generator_loss,
@@ -34,21 +35,7 @@ if TYPE_CHECKING:
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:
     """Train the adversarial autoencoder; returns `best_val_loss`, `test_loss` and more."""
-    config = as_composed(cfg)
-    return train_loop(config, controller)
-
-
-class AdversarialAutoencoder(Autoencoder):
-    """An autoencoder with its discriminator, which `forward` does not use.
-
-    Args:
-        autoencoder: gives its parts; their names stay, so weights load into either class.
-        discriminator: judges samples and reconstructions.
-    """
-
-    def __init__(self, autoencoder: Autoencoder, discriminator: Discriminator) -> None:
-        super().__init__(autoencoder.encoder, autoencoder.latent_space, autoencoder.decoder)
-        self.discriminator = discriminator
+    return train_loop(as_composed(cfg, loop="gan_ae"), controller)
 
 
 class AdversarialSteps:

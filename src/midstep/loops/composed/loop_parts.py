@@ -30,7 +30,7 @@ class LoopParts:
     training_step: LoopStep
     """The loss of a batch, with further scalars for the facts."""
     validation_step: LoopStep
-    """The same in validation and test, where nothing may be changed."""
+    """The loss of a batch in validation and test, where nothing may be changed."""
     extra_state: Mapping[str, Any] = field(default_factory=dict)
     """Further objects that belong to the training, by name."""
     families: tuple[str, ...] = ("losses", "metrics", "latency")

@@ -15,7 +15,7 @@ import torch
 
 from midstep.core import set_all_seeds
 from midstep.core.errors import ConfigError
-from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.files.storage import make_subfolder, replace_bytes
 from midstep.core.moments import Moment
 from midstep.data.sources.dataloaders import load_source, make_loaders
 from midstep.loops.composed.auto_batch_size import largest_batch_size, with_batch_size
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
     from midstep.loops.composed.loop_parts import LoopParts
+    from midstep.loops.config.train_config import TrainConfig
     from midstep.loops.config.trainer_config import TrainerConfig
     from midstep.session.fit.fit_loop import EpochHook
     from midstep.session.fit.trainer import Trainer
@@ -56,7 +57,7 @@ class RunLocation:
     """Whether to continue the run that is there."""
 
     @classmethod
-    def of(cls, composed: ComposedConfig, **changes: Any) -> RunLocation:
+    def from_settings(cls, composed: ComposedConfig, **changes: Any) -> RunLocation:
         """The location that the settings name, with changes."""
         folders, given = composed.folders, dict(changes)
         given.setdefault("name", folders.job.name or composed.config.loop.name)
@@ -80,23 +81,29 @@ class LoopTraining:
         composed = as_composed(config)
         settings = composed.config
         self.data: SourceData = load_source(settings.data)
-        set_all_seeds(settings.phase1.trainer.seed)
-        self.parts: LoopParts = find_loop(settings.loop.name).load_build()(settings, self.data)
-        for moment in settings.logging.moments:  # refuses an unknown family before a run
-            get_enabled_families(settings.logging, self.parts.families, moment)
         self.found_batch_size: int | None = None
         """The size that `data.batch_size=auto` found."""
         if settings.data.batch_size == "auto":
+            # On parts of its own: a loop may count its steps by the size, or keep state of a step.
+            trial = self._build(with_batch_size(composed, 1).config)
             device = torch.device(choose_device(settings.phase1.trainer.device))
-            self.found_batch_size = largest_batch_size(self.parts, self.data, device)
+            self.found_batch_size = largest_batch_size(trial, self.data, device)
             composed = with_batch_size(composed, self.found_batch_size)
         self.composed = composed
+        self.parts = self._build(composed.config)
+        for moment in settings.logging.moments:  # refuses an unknown family before a run
+            get_enabled_families(settings.logging, self.parts.families, moment)
         self.train_loader, self.val_loader, self.test_loader = make_loaders(
             self.data, self.composed.config.data, seed=settings.phase1.trainer.seed
         )
         self._session: Session | None = None
         self._profile: StepProfile | None = None
         self._epoch_hooks: list[EpochHook] = []
+
+    def _build(self, settings: TrainConfig) -> LoopParts:
+        """The parts of the loop, with the same weights each time."""
+        set_all_seeds(settings.phase1.trainer.seed)
+        return find_loop(settings.loop.name).load_build()(settings, self.data)
 
     def on_epoch(self, hook: EpochHook) -> None:
         """Call `hook` with an `EpochRecord` after each epoch, as `Session.on_epoch` does."""
@@ -131,7 +138,7 @@ class LoopTraining:
         """The session of this training. Its run is opened when it is first needed."""
         parts = self.parts
         if location.run_dir is not None and location.resume != "never":
-            raise ConfigError("a run that a launcher places is new; leave out resume")
+            raise ConfigError("run_dir is the directory of a new run; leave out resume")
         config = self.trainer.session_config(
             save_dir=location.save_dir,
             run_name=location.run_name,
@@ -159,7 +166,9 @@ class LoopTraining:
         self, *, name: str, run_dir: Path | None = None, run_id: str | None = None, **where: Any
     ) -> Run:
         """The run of this training; `run_to_end` trains in it."""
-        location = RunLocation.of(self.composed, name=name, run_dir=run_dir, run_id=run_id, **where)
+        location = RunLocation.from_settings(
+            self.composed, name=name, run_dir=run_dir, run_id=run_id, **where
+        )
         return self.open(location)
 
     def open(self, location: RunLocation, controller: DebugController | None = None) -> Run:
@@ -252,7 +261,7 @@ class LoopTraining:
 
 def write_hydra_folder(run_dir: Path, texts: Mapping[str, str]) -> None:
     """Write the settings of a run as Hydra does, into `.hydra`."""
-    folder = make_folder(run_dir / ".hydra")
+    folder = make_subfolder(run_dir, ".hydra", mode=0o777)
     for name, text in texts.items():
         replace_bytes(folder / name, text.encode())
 
@@ -280,5 +289,5 @@ def train_loop(
         location: where the run is written; if left out, a new directory.
     """
     training = LoopTraining(config)
-    run = training.open(location or RunLocation.of(training.composed), controller)
+    run = training.open(location or RunLocation.from_settings(training.composed), controller)
     return training.run_to_end(run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import profiler
 
-from midstep.core.files.storage import make_folder, replace_json
+from midstep.core.files.storage import make_subfolder, replace_json
 from midstep.core.moments import Moment
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class StepProfile:
         took_s = time.perf_counter() - self._began_s
         profile.stop()
         run = self._session.run
-        folder = make_folder(run.dir / "artifacts")
+        folder = make_subfolder(run.dir, "artifacts")
         summary = {
             "steps": self._steps - SKIPPED,
             "first_step": self._last_step - (self._steps - SKIPPED) + 1,
@@ -84,6 +84,7 @@ class StepProfile:
 
 def _save_trace(profile: profiler.profile, folder: Path) -> dict[str, Any]:
     path = folder / TRACE
+    path.unlink(missing_ok=True)  # torch writes into what is there, also through a link
     profile.export_chrome_trace(str(path))
     size = path.stat().st_size
     if size <= MOST_BYTES:

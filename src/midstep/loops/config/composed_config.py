@@ -1,6 +1,6 @@
 """Compose the settings of a run from the config tree and overrides, by Hydra's `compose`.
 
-`@hydra.main` is not used: it makes the run directory before the data is looked at.
+`@hydra.main` is not used: it creates the run directory before the data is checked.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError, MidstepError, MissingExtraError
+from midstep.core.field_checks import read_dataclass
 from midstep.loops.config.loop_settings import LoopSettings
 from midstep.loops.config.override_checks import (
     CheckedOverride,
@@ -21,7 +22,7 @@ from midstep.loops.config.override_checks import (
     check_override,
     parse_overrides,
 )
-from midstep.loops.config.schema import keys_of, read_dataclass, schema_of
+from midstep.loops.config.schema import keys_of, schema_of
 from midstep.loops.config.train_config import FolderNames, TrainConfig
 from midstep.loops.loop_registry import find_loop, loops
 
@@ -43,7 +44,7 @@ class ComposedConfig:
     config: TrainConfig
     """The settings as dataclasses."""
     resolved: Mapping[str, Any]
-    """The same as plain values, as the header of the run records them."""
+    """The settings as plain values, as the header of the run records them."""
     choices: Mapping[str, str] = field(default_factory=dict)
     """The chosen option of each group."""
     overrides: tuple[str, ...] = ()
@@ -105,7 +106,9 @@ class ConfigTree:
         self._roots = [self._own]
         if config_dir is not None:
             if not Path(config_dir).is_dir():
-                raise ConfigError(f"--config-dir {config_dir} is no folder; make it, or correct it")
+                raise ConfigError(
+                    f"--config-dir: folder not found: {config_dir}; create it or fix the path"
+                )
             self._roots.append(Path(config_dir).resolve())
         self.options: dict[str, set[str]] = {}
         for root in self._roots:
@@ -217,21 +220,61 @@ class ConfigTree:
         return table
 
 
-def as_composed(config: Any) -> ComposedConfig:
+def as_composed(config: Any, *, loop: str | None = None) -> ComposedConfig:
     """Settings of any form as a `ComposedConfig`: composed, dataclasses, a mapping, a DictConfig.
 
-    >>> as_composed({"loop": {"name": "mlp"}}).config.loop.name
-    'mlp'
+    A mapping names what differs from the config tree, as overrides do.
+
+    >>> as_composed({"data": {"batch_size": 32}}, loop="mlp").config.data.name
+    'digits'
+
+    Args:
+        config: the settings.
+        loop: which loop they must be for; a mapping need not name it.
+
+    Raises:
+        ConfigError: the settings are wrong, or name another loop.
     """
-    if isinstance(config, ComposedConfig):
-        return config
-    if isinstance(config, TrainConfig):
-        return ComposedConfig(config=config, resolved=_plain(asdict(config)))
+    if not isinstance(config, ComposedConfig):
+        config = (
+            ComposedConfig(config=config, resolved=_plain(asdict(config)))
+            if isinstance(config, TrainConfig)
+            else _compose_values(config, loop)
+        )
+    named = config.config.loop.name
+    if loop not in (None, named):
+        raise ConfigError(
+            f"this function trains loop={loop}, but the settings name loop.name={named}; leave the "
+            "name out, or call the function train of that loop"
+        )
+    composed: ComposedConfig = config
+    return composed
+
+
+def _compose_values(given: Any, loop: str | None) -> ComposedConfig:
+    """The config tree with the options that the values name, and the values over them."""
+    tree = ConfigTree()
+    from omegaconf import OmegaConf
+
+    with _one_line_errors():
+        values = OmegaConf.create(dict(given)) if isinstance(given, Mapping) else given
+        names = {
+            group: OmegaConf.select(values, f"{group.replace('/', '.')}.name")
+            for group in tree.options
+        }
+    chosen = names.pop("loop") or loop or "ae"
+    options = [f"{group}={name}" for group, name in names.items() if name in tree.options[group]]
+    base = compose([f"loop={chosen}", *options])
+    return replace(resolve_values(values, base.resolved), choices=base.choices)
+
+
+def resolve_values(given: Any, defaults: Mapping[str, Any] | None = None) -> ComposedConfig:
+    """Settings over defaults, without the config tree; those of the dataclasses if left out."""
     _require_hydra()
     from omegaconf import OmegaConf
 
     with _one_line_errors():
-        values = OmegaConf.create(dict(config)) if isinstance(config, Mapping) else config
+        values = OmegaConf.merge(defaults or {}, given)
         loop = str(OmegaConf.select(values, "loop.name") or "ae")
         schema = OmegaConf.structured(_train_schema(find_loop(loop).settings_class))
         merged = OmegaConf.merge(schema, values)
@@ -271,7 +314,7 @@ def _require_hydra() -> None:
     try:
         import hydra  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError.of(
+        raise MissingExtraError.for_library(
             "hydra-core, which composes the settings of a run,", "runs"
         ) from error
 

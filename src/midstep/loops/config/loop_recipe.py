@@ -81,12 +81,17 @@ class LoopRecipe:
         """Build model and data for these settings. Wrong settings raise an error here."""
         from midstep.loops.composed.loop_training import LoopTraining
 
-        return LoopTraining(self.compose(given))
+        composed = self.compose(given)
+        if self.loop.threads is not None:
+            import torch
+
+            torch.set_num_threads(self.loop.threads)
+        return LoopTraining(composed)
 
     def compose(self, given: Mapping[str, Any]) -> ComposedConfig:
         """The settings of a run with what was given."""
         if "loop" in given:
-            raise ConfigError(f"the recipe {self.name} is its loop; leave out the setting 'loop'")
+            raise ConfigError(f"recipe {self.name} names the loop; leave out the setting 'loop'")
         kinds = {each.name: each for each in self.settings}
         texts = [f"{name}={_text(value, kinds.get(name))}" for name, value in given.items()]
         return compose([f"loop={self.name}", *texts])

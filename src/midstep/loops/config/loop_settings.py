@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from midstep.core.field_checks import at_least, one_of, require, within
+from midstep.core.field_checks import bounded_field, one_of, require, within
 from midstep.loops.bcl_config import CONDITIONS, MAX_STEPS, Condition
-from midstep.loops.recipe_settings import bounded_field
 from midstep.models.autoencoder.part_configs import DiscriminatorConfig
+from midstep.models.classifier_config import ClassifierConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class GanAeSettings(LoopSettings):
     name: str = "gan_ae"
     """Name of the loop."""
     adversarial_weight: float = bounded_field(0.05, minimum=0)
-    """Weight of the adversarial loss beside the reconstruction."""
+    """Weight of the adversarial loss, relative to the reconstruction."""
     discriminator_lr: float = 4e-4
     """Learning rate of the discriminator."""
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
@@ -52,8 +52,8 @@ class DiffusionAeSettings(LoopSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MlpSettings(LoopSettings):
-    """Settings of the loop `mlp`, a small classifier.
+class MlpSettings(LoopSettings, ClassifierConfig):
+    """Settings of the loop `mlp`, a small classifier: those of its model.
 
     >>> MlpSettings().hidden_dims
     (64,)
@@ -61,16 +61,6 @@ class MlpSettings(LoopSettings):
 
     name: str = "mlp"
     """Name of the loop."""
-    hidden_dims: tuple[int, ...] = (64,)
-    """Width of each hidden layer."""
-    dropout: float = bounded_field(0.0, minimum=0, maximum=0.9)
-    """Share of hidden units that a step leaves out."""
-
-    def __post_init__(self) -> None:
-        require(
-            *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
-            within("dropout", self.dropout, 0, 0.9),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +82,7 @@ class BclSettings(LoopSettings):
     som_lr: float = 0.005
     """Share of the way to its target that a feature is pulled at each step."""
     recompute_every: int = bounded_field(50, minimum=1)
-    """Steps between two looks for nearest neighbours."""
+    """Steps between two searches for nearest neighbours."""
     rescue_k: int = bounded_field(5, minimum=1)
     """Inputs that a losing feature is pulled to (condition rescue)."""
     health_every: int = bounded_field(500, minimum=1)

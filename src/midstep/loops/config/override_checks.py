@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 SHORT_FORMS = {"trainer": "phase1.trainer"}
-"""What may be written in place of a longer beginning of a key."""
+"""Short forms of the beginnings of keys."""
 _CLOSE = 0.5
 """How alike a key must be to be suggested. The default of 0.6 is too strict for long keys."""
 
@@ -42,7 +42,7 @@ class CheckedOverride:
     key: str
     """Full key, or the name of a group."""
     text: str
-    """What stands right of the `=`, as it was written or with the alias replaced."""
+    """The text after the `=`, as it was written or with the alias replaced."""
     is_group: bool
     """Whether it chooses an option."""
     is_sweep: bool
@@ -128,8 +128,10 @@ def _option(group: str, option: str, names: Names) -> str:
     if option in known:
         return option
     nearest = get_close_matches(option, known, n=1, cutoff=_CLOSE)
-    hint = f"did you mean {nearest[0]}? There are" if nearest else "there are"
-    raise ConfigError(f"{group}={option} is no option; {hint} {', '.join(sorted(known))}")
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise ConfigError(
+        f"unknown option {group}={option}; {hint}the options are {', '.join(sorted(known))}"
+    )
 
 
 def _unknown(written: str, key: str, names: Names) -> str:

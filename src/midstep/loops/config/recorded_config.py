@@ -14,7 +14,7 @@ from typing import Any
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.files.untrusted_files import read_plain
 from midstep.facts.index.hydra_files import LARGEST_YAML_BYTES, load_plain_yaml
-from midstep.loops.config.composed_config import ComposedConfig, as_composed
+from midstep.loops.config.composed_config import ComposedConfig, resolve_values
 
 
 def read_recorded(run_dir: str | Path) -> ComposedConfig:
@@ -24,7 +24,7 @@ def read_recorded(run_dir: str | Path) -> ComposedConfig:
         ConfigError: the run has none; it was not made by `midstep train`.
         FormatError: the file is damaged.
     """
-    config = as_composed(_read(Path(run_dir), "config"))
+    config = resolve_values(_read(Path(run_dir), "config"))
     hydra = _read(Path(run_dir), "hydra")
     try:
         overrides = hydra["hydra"]["overrides"]["task"]
@@ -40,7 +40,7 @@ def read_recorded(run_dir: str | Path) -> ComposedConfig:
 def _read(run_dir: Path, name: str) -> Mapping[str, Any]:
     path = run_dir / ".hydra" / f"{name}.yaml"
     try:
-        text = read_plain(path, LARGEST_YAML_BYTES).decode()
+        text = read_plain(path, LARGEST_YAML_BYTES, below=1).decode()
     except FileNotFoundError:
         raise ConfigError(
             f"{run_dir} has no .hydra/{name}.yaml, so it was not made by `midstep train`; "
@@ -50,5 +50,5 @@ def _read(run_dir: Path, name: str) -> Mapping[str, Any]:
         raise FormatError(f"{path} cannot be read: {error}") from error
     content = load_plain_yaml(text, path)
     if not isinstance(content, Mapping):
-        raise FormatError(f"{path} holds no settings by name")
+        raise FormatError(f"{path} is not a mapping of settings")
     return content

@@ -1,4 +1,4 @@
-"""From dataclasses to schemas of OmegaConf, and from composed values back to dataclasses.
+"""From dataclasses to schemas of OmegaConf.
 
 OmegaConf knows neither `Literal` nor tuples of any length, so a schema has `str` and lists in their
 place. The dataclasses check the choices themselves when they are built.
@@ -7,13 +7,12 @@ place. The dataclasses check the choices themselves when they are built.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from midstep.core.errors import ConfigError
 
-T = TypeVar("T")
 _SCHEMAS: dict[type[Any], type[Any]] = {}
 """Schemas by config. Each is made once: OmegaConf compares the types of nodes."""
 
@@ -60,38 +59,6 @@ def _schema_field(each: Any, hint: Any) -> Any:
     if each.default is MISSING:
         raise ConfigError(f"the setting {each.name} ({hint}) has no default; give it one")
     return field(default=each.default)
-
-
-def read_dataclass(config: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
-    """A dataclass from plain values of the right types. Its own checks name the wrong key in full.
-
-    >>> from midstep.data.sources.data_config import DataConfig
-    >>> read_dataclass(DataConfig, {"cache": "tape"}, path="data")
-    Traceback (most recent call last):
-    midstep.core.errors.ConfigError: data.cache must be one of none, memory, disk, got 'tape'
-    """
-    hints = get_type_hints(config)
-    given = {}
-    for name, value in values.items():
-        hint, at = hints[name], f"{path}.{name}" if path else name
-        if is_dataclass(value) or not isinstance(value, Mapping):
-            given[name] = tuple(value) if isinstance(value, list) else value
-        else:
-            given[name] = read_dataclass(hint, value, path=at)
-    try:
-        return config(**given)
-    except ConfigError as error:
-        if not path:
-            raise
-        problems = str(error).split("; ")
-        raise ConfigError(
-            "; ".join(_in_full(path, problem, hints) for problem in problems)
-        ) from error
-
-
-def _in_full(path: str, problem: str, names: Mapping[str, Any]) -> str:
-    """A problem with the full key in front, where it begins with the name of a field."""
-    return f"{path}.{problem}" if problem.split(" ", 1)[0] in names else problem
 
 
 def keys_of(config: type[Any], prefix: str = "") -> Iterator[str]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from midstep.core.errors import ConfigError
-from midstep.core.field_checks import at_least, is_number, one_of, require, within
-from midstep.loops.recipe_settings import bounded_field
+from midstep.core.field_checks import at_least, bounded_field, is_number, one_of, require, within
 
 if TYPE_CHECKING:
     from midstep.session import SessionConfig
@@ -31,7 +30,7 @@ class TrainerConfig:
     epochs: int = bounded_field(10, minimum=1, maximum=MAX_EPOCHS)
     """Passes over the training data."""
     seed: int = bounded_field(42, minimum=0, maximum=MAX_SEED)
-    """Of the initial weights, the order of the samples and every draw of the training."""
+    """Seed of the initial weights, the order of the samples and every draw of the training."""
     lr: float = 1e-3
     """Learning rate of Adam."""
     device: str = "auto"
@@ -45,7 +44,7 @@ class TrainerConfig:
     accumulate_steps: int = bounded_field(1, minimum=1)
     """Batches per optimizer step."""
     scheduler: Scheduler = "none"
-    """Of the learning rate. cosine: down to 0 at the end; plateau: a tenth when it gets stuck."""
+    """Schedule of the learning rate. cosine: to 0 at the end; plateau: a tenth when it is stuck."""
     profile: Profile = "none"
     """steps: record a trace of a few steps with the profiler of torch."""
 
@@ -95,7 +94,7 @@ def choose_device(name: str) -> str:
     """The device of that name; `auto` is a GPU if there is one.
 
     Raises:
-        ConfigError: torch does not know the device, or it is not there.
+        ConfigError: torch does not know the device, or this machine does not have it.
     """
     import torch
 
@@ -105,7 +104,7 @@ def choose_device(name: str) -> str:
         device = torch.device(name)
     except RuntimeError as error:
         raise ConfigError(
-            f"phase1.trainer.device={name} is no device; use auto, cpu, cuda or cuda:N"
+            f"unknown device phase1.trainer.device={name}; use auto, cpu, cuda or cuda:N"
         ) from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(

@@ -18,6 +18,8 @@ from midstep.core.errors import ConfigError, StorageError
 from midstep.core.files.storage import storage_errors
 
 DIGEST_BYTES = 16
+MOST_HASHED_BYTES = 1 << 30
+"""About a second of hashing."""
 SHORT = 8
 """Characters of an address that are shown."""
 CODE_ROOMS = ("midstep.loops", "midstep.models", "midstep.data.sources")
@@ -53,15 +55,22 @@ def cell_address(*, config_hash: str, data_fingerprint: str, code_hash: str) -> 
 
 
 def fingerprint_data(files: Iterable[Path]) -> str:
-    """The hash of the content of the data files; without files the config describes the data."""
-    hashes = []
+    """The hash of the content of the data files; without files the config describes the data.
+
+    Files of more than `MOST_HASHED_BYTES` together are compared by size and time of change: lists
+    of sweeps ask for this often, and a plan from elsewhere may name files of any size.
+    """
+    statuses = {}
     for path in sorted(files):
         with storage_errors(path, "read the data file"):
-            status = path.stat()
+            statuses[path] = status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # the plan may come from elsewhere; a pipe would block
             raise StorageError(f"the data file {path} is not a file; name a file with data.path")
-        hashes.append(_digest_file(path, status.st_size, status.st_mtime_ns))
-    return digest_json(hashes)
+    if sum(status.st_size for status in statuses.values()) > MOST_HASHED_BYTES:
+        return digest_json([[each.st_size, each.st_mtime_ns] for each in statuses.values()])
+    return digest_json(
+        [_digest_file(path, each.st_size, each.st_mtime_ns) for path, each in statuses.items()]
+    )
 
 
 def digest_modules(names: Sequence[str]) -> str:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from midstep.core.errors import ConfigError, StorageError
-from midstep.core.files.untrusted_files import open_regular
 from midstep.facts.index.run_row import LIVE_STATES, RunRow, read_row
 from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.loops.sweep.cell_address import digest_modules, fingerprint_data
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan
+from midstep.loops.sweep.sweep_locks import POOL_LOCK, STARTS, is_locked, lock_holder_of
 
 CellState = Literal["missing", "running", "finished", "stopped", "killed", "failed"]
 Change = Literal["code", "data", "accepted code"]
-STARTS = ".jobs"
-"""Folder of the files that the processes of cells keep locked until their run has begun."""
-POOL_LOCK = ".pool.lock"
 _STATES: Mapping[str, CellState] = {
     "finished": "finished",
     "stopped": "stopped",
@@ -44,7 +38,7 @@ class Cell:
     run_state: str | None = None
     """The state of its run, such as paused; None when there is none yet."""
     change: Change | None = None
-    """What differs from the run: its code or data now. Accepted code is named too."""
+    """What has changed since the run, code or data; accepted code is named too."""
     share: float | None = None
     """Share of its steps that is done."""
     step: int | None = None
@@ -90,12 +84,19 @@ def list_cells(folder: Path, plan: SweepPlan, row_of: RowOf | None = None) -> li
 def read_run(folder: Path, job: PlannedJob) -> RunRow | None:
     """The row of a job's run, read from its facts; None when it has none yet."""
     run_dir = folder / job.run_dir
-    return read_row(run_dir) if (run_dir / "facts").is_dir() else None
+    return read_row(run_dir) if (run_dir / "facts").is_dir() and not run_dir.is_symlink() else None
+
+
+def run_holder(folder: Path, job: PlannedJob) -> int | None:
+    """The process that writes the run of a job; None if no process does."""
+    run_dir = folder / job.run_dir
+    # A link leads to a run of somebody else, not to a cell of this sweep.
+    return None if run_dir.is_symlink() else lock_holder(run_dir)
 
 
 def is_started(folder: Path, job: PlannedJob) -> bool:
     """Whether a process trains the job, or is about to: it may still be loading torch."""
-    return lock_holder(folder / job.run_dir) is not None or is_locked(start_file(folder, job))
+    return run_holder(folder, job) is not None or is_locked(start_file(folder, job))
 
 
 def start_file(folder: Path, job: PlannedJob) -> Path:
@@ -104,31 +105,8 @@ def start_file(folder: Path, job: PlannedJob) -> Path:
 
 
 def pool_holder(folder: Path) -> int | None:
-    """The process that runs the cells of a sweep now; None if no process does."""
-    return _read_pid(folder / POOL_LOCK) if is_locked(folder / POOL_LOCK) else None
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a process holds the `flock` of a file."""
-    # `flock` and not `lockf`: it belongs to the open file, so a child has it from the moment on
-    # in which its parent starts it, and keeps it when the parent is killed.
-    try:
-        descriptor = open_regular(path, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _read_pid(path: Path) -> int:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return 0
+    """The process that runs the cells of a sweep now, 0 if it has no id here; None if none does."""
+    return lock_holder_of(folder / POOL_LOCK)
 
 
 def _cell(

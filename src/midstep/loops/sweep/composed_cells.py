@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
-from midstep.loops.config.composed_config import ComposedConfig, ConfigTree, as_composed, compose
+from midstep.loops.config.composed_config import ComposedConfig, ConfigTree, compose, resolve_values
 from midstep.loops.config.recorded_config import read_recorded
 from midstep.loops.loop_registry import find_loop
 from midstep.loops.sweep.axes import parse_axes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from midstep.loops.config.train_config import TrainConfig
 
 _FOLDERS = "hydra."
-"""Beginning of the overrides that name folders. They are no part of what a cell trains."""
+"""Beginning of the overrides that name folders. They are not part of what a cell trains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def composed_of(job: PlannedJob, run_dir: Path) -> ComposedConfig:
     """
     if (run_dir / ".hydra" / "config.yaml").is_file():
         return read_recorded(run_dir)
-    return replace(as_composed(job.config), overrides=job.overrides, choices=job.options)
+    return replace(resolve_values(job.config), overrides=job.overrides, choices=job.options)
 
 
 def named_modules(config: TrainConfig) -> tuple[str, ...]:

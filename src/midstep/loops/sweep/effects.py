@@ -89,7 +89,7 @@ def axis_effects(axes: Sequence[SweepAxis], cells: Sequence[Cell], value: str) -
 
 
 def held_comparisons(axes: Sequence[SweepAxis], cells: Sequence[Cell], value: str) -> list[Effect]:
-    """Every two levels of each axis that is no seed, at fixed settings of the others.
+    """Every two levels of each axis except the seed, at fixed settings of the others.
 
     The pairs are those of the seeds.
     """
@@ -150,7 +150,7 @@ def _values(
 def _others(
     axes: Sequence[SweepAxis], choices: Mapping[str, str], axis: SweepAxis
 ) -> dict[str, str]:
-    """The settings of the other axes that are no seeds."""
+    """The settings of the other axes, without seeds."""
     return {each.key: choices[each.key] for each in axes if each != axis and not each.is_seed}
 
 
@@ -175,7 +175,7 @@ def _effect(
     differences = [pair.difference for pair in pairs]
     mean = math.fsum(differences) / len(differences) if differences else None
     low, high = bootstrap_interval(differences) or (None, None)
-    # Without a seed axis all pairs have one seed; the levels of a seed axis itself are no choice.
+    # Without a seed axis all pairs have one seed; nobody chooses among the levels of a seed axis.
     is_ranked = len(seeds) >= FEWEST_SEEDS and not axis.is_seed
     better = None
     if is_ranked and low is not None and high is not None and (low > 0 or high < 0):

@@ -14,6 +14,7 @@ from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError
+from midstep.core.field_checks import is_integer, is_number
 from midstep.core.files.storage import replace_bytes
 from midstep.core.files.untrusted_files import read_plain
 from midstep.core.ids import is_run_id
@@ -23,6 +24,7 @@ from midstep.loops.sweep.cell_address import SHORT, cell_address, digest_json
 
 PLAN = "plan.jsonl"
 VERSION = 1
+MOST_JOB_NUMBER = 1_000_000
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -45,7 +47,7 @@ class PlannedJob:
     data_files: tuple[str, ...] = ()
     """The files that it trains on."""
     config_hash: str
-    """Of the config as it was requested."""
+    """Hash of the config as it was requested."""
     batch_size: int | None = None
     """What was found for `data.batch_size=auto`, once the run has begun."""
     data_fingerprint: str
@@ -134,14 +136,7 @@ def read_plan(folder: Path) -> SweepPlan:
         header, *jobs = [strict_json.loads(line) for line in data.splitlines()]
         if header.pop("version") != VERSION:
             raise FormatError(f"{folder / PLAN} was written by a newer midstep; update midstep")
-        axes = tuple(
-            SweepAxis(key=str(axis["key"]), values=tuple(map(str, axis["values"])))
-            for axis in header["axes"]
-        )
-        plan = SweepPlan(
-            **{**_known(SweepPlan, header), "axes": axes, "fixed": tuple(header["fixed"])},
-        )
-        return replace(plan, jobs=tuple(_read_job(each) for each in jobs))
+        return replace(_read_header(header), jobs=tuple(_read_job(each) for each in jobs))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, FormatError) and PLAN in str(error):
             raise
@@ -156,16 +151,56 @@ def _known(kind: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name in names}
 
 
+def _read_header(record: Mapping[str, Any]) -> SweepPlan:
+    axes = tuple(
+        SweepAxis(key=_text(axis["key"]), values=_texts(axis["values"])) for axis in record["axes"]
+    )
+    plan = SweepPlan(
+        **{**_known(SweepPlan, record), "axes": axes, "fixed": _texts(record["fixed"]), "jobs": ()},
+    )
+    if not is_run_id(_text(plan.id)):
+        raise ValueError("expected the id of a sweep")
+    _text(plan.name)
+    if not is_number(plan.created):
+        raise TypeError("its time is not a number")
+    if plan.config_dir is not None:
+        _text(plan.config_dir)
+    return plan
+
+
 def _read_job(record: Mapping[str, Any]) -> PlannedJob:
     values = _known(PlannedJob, record)
     for name in ("overrides", "modules", "data_files", "accepted_code", "replaced_runs"):
-        values[name] = tuple(map(str, values[name]))
+        values[name] = _texts(values[name])
     job = PlannedJob(**values)
-    if type(job.job) is not int or job.job < 0:  # part of the name of a file
-        raise TypeError(f"a job has the number {job.job!r}")
+    # Part of the name of a file.
+    if not is_integer(job.job) or not 0 <= job.job < MOST_JOB_NUMBER:
+        raise TypeError(f"expected job numbers from 0 to {MOST_JOB_NUMBER - 1}")
     # The name is joined to the folder, and the plan may come from elsewhere.
-    if _FOLDER_NAME.fullmatch(job.run_dir) is None or not is_run_id(job.run_id):
-        raise ValueError(f"job {job.job} names no run directory")
-    if not isinstance(job.config, Mapping) or not isinstance(job.choices, Mapping):
+    if _FOLDER_NAME.fullmatch(_text(job.run_dir)) is None or not is_run_id(_text(job.run_id)):
+        raise ValueError(f"job {job.job} has a wrong run directory or run id")
+    if not all(isinstance(each, Mapping) for each in (job.config, job.choices, job.options)):
         raise TypeError(f"job {job.job} has no config")
+    for text in (*job.choices.values(), *job.options.values(), job.config_hash, job.code_hash):
+        _text(text)
+    _text(job.data_fingerprint)
+    if job.failure is not None:
+        _text(job.failure)
+    if job.batch_size is not None and not is_integer(job.batch_size):
+        raise TypeError(f"the batch size of job {job.job} is not a whole number")
     return job
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {type(value).__name__}")
+    value.encode()  # a lone surrogate, or NUL, would raise later: in the path of a file
+    if "\0" in value:
+        raise ValueError("a text contains NUL")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"expected a list of texts, got {type(values).__name__}")
+    return tuple(map(_text, values))

@@ -16,6 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
 from midstep.core.sample_spec import SampleSpec
+from midstep.models.autoencoder.autoencoder import Autoencoder
 from midstep.models.autoencoder.part_bases import Batch
 from midstep.models.autoencoder.part_configs import AdversarialKind, DiscriminatorConfig
 from midstep.models.autoencoder.parts.discriminator_trunk import DiscriminatorTrunk
@@ -56,6 +57,19 @@ class Discriminator(nn.Module):
         return real_tokens(batch) if self.spec.kind == "events" else None
 
 
+class AdversarialAutoencoder(Autoencoder):
+    """An autoencoder with its discriminator, which `forward` does not use.
+
+    Args:
+        autoencoder: gives its parts; their names stay, so weights load into either class.
+        discriminator: judges samples and reconstructions.
+    """
+
+    def __init__(self, autoencoder: Autoencoder, discriminator: Discriminator) -> None:
+        super().__init__(autoencoder.encoder, autoencoder.latent_space, autoencoder.decoder)
+        self.discriminator = discriminator
+
+
 def discriminator_loss(
     discriminator: Discriminator,
     reconstruction: Batch,
@@ -86,7 +100,7 @@ def generator_loss(
     kind: AdversarialKind = "hinge",
     feature_weight: float = 1.0,
 ) -> dict[str, torch.Tensor]:
-    """What the autoencoder minimises beside its reconstruction: `loss` and its two parts.
+    """What the autoencoder minimises besides its reconstruction: `loss` and its two parts.
 
     `adversarial` falls as the discriminator takes reconstructions for real. `feature_matching` is
     the mean distance between the features of samples and of their reconstructions.

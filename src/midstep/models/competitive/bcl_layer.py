@@ -69,7 +69,7 @@ class _PendingPass:
     """One forward pass before its backward pass. It lives as long as its autograd graph."""
 
     grad_mask: Tensor
-    """In the shape and type of the layer's output."""
+    """Mask in the shape and type of the layer's output."""
     som_delta: Tensor | None
     """None after its first use: a graph may run backward several times, but pulls once."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(moment: str, payload: Mapping[str, Any], cfg: LoggingConfig) -> list[Figure]:
-    """One figure: losses, and scores of real and reconstructed samples beside them."""
+    """One figure: losses, and scores of real and reconstructed samples next to them."""
     del moment, cfg
     names = [name for name in names_of(payload) if is_of_players(name)]
     scores = [name for name in names if "score" in name or "accuracy" in name]

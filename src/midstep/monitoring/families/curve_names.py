@@ -13,7 +13,7 @@ _CODEBOOK = ("codebook_", "perplexity")
 
 def is_of_players(name: str) -> bool:
     """Whether a history is about the two players of an adversarial training."""
-    return name.removeprefix("val_").startswith(_PLAYERS)
+    return _without_split(name).startswith(_PLAYERS)
 
 
 def is_of_denoiser(name: str) -> bool:
@@ -22,7 +22,7 @@ def is_of_denoiser(name: str) -> bool:
     >>> is_of_denoiser("noise"), is_of_denoiser("val_loss")
     (True, False)
     """
-    return name.removeprefix("val_").startswith(_DENOISER)
+    return _without_split(name).startswith(_DENOISER)
 
 
 def is_loss(name: str) -> bool:
@@ -43,3 +43,7 @@ def is_metric(name: str) -> bool:
         or is_of_denoiser(name)
         or name.startswith(_CODEBOOK)
     )
+
+
+def _without_split(name: str) -> str:
+    return name.removeprefix("val_").removeprefix("test_")

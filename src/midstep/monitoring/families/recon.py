@@ -73,7 +73,7 @@ def _images(samples: Floats, rebuilt: Floats) -> Figure:
 
 
 def _strip(images: Floats) -> Floats:
-    """Images [samples, (channels,) height, width] beside each other; channels are averaged."""
+    """Images [samples, (channels,) height, width] side by side; channels are averaged."""
     grey = images.mean(1) if images.ndim == 4 else images
     padded = np.pad(grey, ((0, 0), (0, _GAP), (0, _GAP)), constant_values=np.nan)
     return np.concatenate(list(padded), axis=1)
@@ -106,7 +106,7 @@ def _events(samples: Mapping[str, Floats], rebuilt: Mapping[str, Floats]) -> Fig
         if name not in samples or name == "tokens_id":
             continue
         before, after = samples[name], rebuilt[name]
-        if name == "tokens_cont":  # padding is no reconstruction
+        if name == "tokens_cont":  # padding is not a reconstruction
             before, after = before[is_real], after[is_real]
         for feature in range(before.shape[-1]):
             panels[f"{name} {feature}"] = (before[..., feature], after[..., feature])

@@ -80,7 +80,7 @@ class CodebookUsage(nn.Module):
         )
 
     def finish_epoch(self) -> CodebookStatistics:
-        """The statistics of the epoch; counting begins again, ages of unused codes go on."""
+        """The statistics of the epoch; counting begins again, ages of unused codes continue."""
         statistics = self.statistics()
         self.unused_epochs.copy_(self.code_age_epochs())
         self.counts.zero_()

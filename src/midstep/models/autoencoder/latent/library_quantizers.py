@@ -28,7 +28,7 @@ def _library(name: str) -> Any:
         import vector_quantize_pytorch
         from loguru import logger
     except ImportError:
-        raise MissingExtraError.of("vector-quantize-pytorch", "runs") from None
+        raise MissingExtraError.for_library("vector-quantize-pytorch", "runs") from None
     # It warns once per codebook that the first batch has fewer samples than codes. The codes
     # without a sample are replaced, so there is nothing to do about it.
     logger.disable(vector_quantize_pytorch.__name__)

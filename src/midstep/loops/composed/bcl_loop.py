@@ -1,6 +1,6 @@
 """The loop `bcl`: the linear autoencoder with competitive learning, from composed settings.
 
-It is the recipe of the demo on the data of the config tree.
+It is the recipe `demo` on the data of the config tree.
 """
 
 from __future__ import annotations
@@ -33,19 +33,16 @@ if TYPE_CHECKING:
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:
     """Train with competing features; returns `best_val_loss`, `test_loss`, `run_dir` and more."""
-    config = as_composed(cfg)
-    return train_loop(config, controller)
+    return train_loop(as_composed(cfg, loop="bcl"), controller)
 
 
 def build(config: TrainConfig, data: SourceData) -> LoopParts:
-    """Model, competition and optimizer of the recipe `bcl` on the images of a source."""
+    """Model, competition and optimizer of the recipe `demo` on the images of a source."""
     if data.spec.kind != "image":
         raise ConfigError(
             f"loop=bcl needs images, but data={config.data.name} has {data.spec.kind}; "
             "use data=digits or data=mnist5k"
         )
-    if config.data.batch_size == "auto":
-        raise ConfigError("loop=bcl needs data.batch_size as a number; its steps depend on it")
     device = choose_device(config.phase1.trainer.device)
     images, validation = (as_digits(data.splits[name], device) for name in ("train", "val"))
     training = ComposedBcl(bcl_config(config, len(images)), (images, validation))
@@ -63,7 +60,7 @@ def build(config: TrainConfig, data: SourceData) -> LoopParts:
 
 
 def bcl_config(config: TrainConfig, samples: int) -> BclConfig:
-    """The settings of the recipe `bcl` that composed settings mean.
+    """The settings of the recipe `demo` that composed settings mean.
 
     Args:
         config: the composed settings, with a batch size in numbers.
