@@ -227,8 +227,10 @@ def effects_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Path of a real Chromium."""
-    return _program("chromium")
+    """Path of a real Chromium, or of Chrome."""
+    from tools.demo_process import CHROMIUM_NAMES  # tests of this file use it in other folders
+
+    return _program(*CHROMIUM_NAMES)
 
 
 @pytest.fixture(scope="session")
@@ -237,12 +239,12 @@ def strace() -> str:
     return _program("strace")
 
 
-def _program(name: str) -> str:
-    """Where `name` is. A test without it is skipped with the remedy, but fails in CI."""
-    path = shutil.which(name)
+def _program(*names: str) -> str:
+    """Where a program is, under one of its names. Without it a test is skipped, but fails in CI."""
+    path = next(filter(None, map(shutil.which, names)), None)
     if path is not None:
         return path
-    remedy = f"{name} was not found; install it with: sudo apt-get install {name}"
+    remedy = f"{names[0]} was not found; install it with: sudo apt-get install {names[0]}"
     if os.environ.get("CI") == "true":
         pytest.fail(remedy, pytrace=False)
     pytest.skip(remedy)

@@ -11,6 +11,7 @@ import pytest
 from benchmarks import environments
 from benchmarks.data import bench_loaders
 from benchmarks.environments import NoEnvironment, environment
+from benchmarks.facts import bench_peers
 from benchmarks.figures import Figure
 
 import midstep
@@ -86,3 +87,19 @@ def test_one_failing_library_leaves_the_others_their_rows(monkeypatch) -> None:
         "not measured: ImportError: something",
         "not measured: ERROR: no wheel",
     ]
+
+
+def test_a_tracker_that_cannot_be_measured_is_a_missed_bar(monkeypatch) -> None:
+    times = dict.fromkeys(("p5_us", "p50_us", "p99_us"), 1.0)
+    reads = dict.fromkeys(("list_first_s", "list_again_s", "histories_first_s"), 1.0)
+    result = {**times, **reads, "histories_again_s": 1.0, "lost": 0, "acknowledged": 200}
+
+    def measure(name: str) -> bench_peers.Result:
+        if name == "aim":
+            raise NoEnvironment("pip could not install aim:\nERROR: no wheel")
+        return result
+
+    monkeypatch.setattr(bench_peers, "_measure", measure)
+    rows = list(bench_peers.figures())
+    assert [row.note for row in rows if row.passes is False] == ["not measured: ERROR: no wheel"]
+    assert sum(row.passes is True for row in rows) == 6

@@ -32,7 +32,7 @@ QUESTIONS = [
     "leak audit",
     "dead run",
 ]
-"""What a stranger asks first; `docs/where-is.md` has the answers."""
+"""What a stranger asks first; `docs/architecture.md` has the answers."""
 
 _ROOMS = "|".join(path.name for path in SOURCES.iterdir() if path.is_dir())
 _MODULE = re.compile(rf"`((?:{_ROOMS})/[\w/]+\.py)`")
@@ -66,7 +66,7 @@ def test_every_module_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_of_a_stranger_has_an_answer(question: str) -> None:
-    rows = section("where-is.md", "Where is …?").splitlines()
+    rows = section("architecture.md", "Where is …?").splitlines()
     assert sum(question in row and bool(_MODULE.search(row)) for row in rows) == 1
 
 
@@ -108,6 +108,7 @@ def test_every_page_is_in_the_navigation() -> None:
     [
         ("evidence.md", "\n## Sessions\n", "\n## "),
         ("reliability.md", "\n## State and repeated steps\n", "\n## Soak\n"),
+        ("reference/reliability-tests.md", "\n## Invariants\n", "\n## Not promised\n"),
     ],
 )
 def test_every_test_that_is_named_as_evidence_exists(page: str, start: str, stop: str) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+import midstep
 from midstep import __version__
+from midstep.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -44,6 +46,21 @@ def test_the_workflow_of_a_change_runs_what_a_developer_runs() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
 
 
+def test_a_release_serves_the_page_of_its_wheel_without_node() -> None:
+    tried = [
+        line
+        for text in commands(ROOT / ".github/workflows/release.yml")
+        for line in text.splitlines()
+        if "try_wheel" in line
+    ]
+    assert [line.split()[:2] for line in tried] == [["env", 'PATH="$RUNNER_TEMP/fresh/bin"']]
+
+
+def test_workflows_install_no_program_that_ubuntu_lacks() -> None:
+    lines = [line for path in WORKFLOWS for text in commands(path) for line in text.splitlines()]
+    assert not [line for line in lines if "apt-get install" in line and "chromium" in line]
+
+
 def test_make_targets_of_the_workflows_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     lines = [line for path in WORKFLOWS for text in commands(path) for line in text.splitlines()]
@@ -73,6 +90,13 @@ def test_the_citation_names_the_version_and_the_licence() -> None:
     citation = read("CITATION.cff")
     assert citation["version"] == __version__
     assert citation["license"] == PROJECT["license"]
+
+
+def test_the_project_is_described_in_the_same_words_everywhere() -> None:
+    words = PROJECT["description"]
+    assert (midstep.__doc__ or "").startswith(words)
+    assert words.partition(":")[0].removeprefix("A ") in read("CITATION.cff")["title"]
+    assert str(app.info.help).startswith(words)
 
 
 def test_templates_and_hooks_parse() -> None:

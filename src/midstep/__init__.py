@@ -1,4 +1,4 @@
-"""midstep: a workbench for PyTorch training. Stop between any two steps, look inside, step on.
+"""A debugger for PyTorch training: pause between two steps, look inside, step forward or back.
 
 The names below are loaded when they are first used, so that `import midstep` costs neither torch
 nor numpy.

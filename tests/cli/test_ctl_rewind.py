@@ -142,13 +142,40 @@ def test_the_terminal_has_every_one_of_them(ctl):
     assert json.loads(said("command", "determinism_health", "steps=1"))["data"]["exact"]
 
 
+def test_scalars_rate_and_loss_are_of_the_step_that_a_run_went_back_to(ctl, client):
+    def newest(name: str) -> tuple[str, str]:
+        code, out, _ = ctl("scalars", "loss", "lr")
+        assert code == 0
+        line = next(line.split() for line in out.splitlines() if line.startswith(f"{name} "))
+        return line[1], line[2]
+
+    recorded, loss = newest("loss"), client.state()["loss"]
+    assert recorded[1] == "6"
+    client.save_checkpoint()
+    client.set_hparams(lr=0.5)
+    client.step(3)
+    assert newest("lr") == ("0.5", "9")
+    client.back(3)
+    assert (newest("loss"), client.state()["loss"]) == (recorded, loss)
+    client.step(2)
+    client.load_checkpoint(6)
+    state = client.state()
+    assert (newest("loss"), newest("lr")) == (recorded, ("0.25", "6"))
+    # The file has the new rate, and does not say what the loss was.
+    assert (state["step"], state["lr"], state["loss"]) == (6, 0.5, None)
+    client.reset_session()
+    state = client.state()
+    assert (state["step"], state["loss"], state["lr"]) == (0, None, 0.25)
+    assert ctl("scalars")[1].strip() == "nothing was logged yet"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("back", "3", "--to", "2"), "not two of them"),
         (("back", "3", "--info"), "not two of them"),
         (("back", "99"), "only 6 steps"),
-        (("hparams", "lr"), "write lr=0.01"),
+        (("hparams", "lr"), "expected a number, got 'lr'; write lr=0.01"),
         (("load", "77"), "load_checkpoint failed"),
         (("command", "nothing_known"), "There is no command"),
     ],

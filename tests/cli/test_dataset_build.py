@@ -111,7 +111,7 @@ def test_kind_of_triplets_that_cannot_be_is_told(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build(table, tmp_path / "d", "--kind", "triplets", "--samples", "positive") == 2
-    assert "no positive triplet can be made" in capsys.readouterr().err
+    assert "no positive triplet can be built" in capsys.readouterr().err
     assert not (tmp_path / "d").exists()
 
 

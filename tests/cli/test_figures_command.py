@@ -19,6 +19,9 @@ def test_a_stored_run_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
     names = [f"{family}-on_epoch_end-e000.png" for family in ("losses", "codebook")]
     assert capsys.readouterr().out.split() == [str(run / "figures" / name) for name in names]
     assert set(figures_of(run)) == set(names)
+    assert main(["runs", "figures", str(run), *wanted[:4], "--moments", "on_train_end"]) == 0
+    later = {f"{family}-on_train_end-e001.png" for family in ("losses", "codebook")}
+    assert set(figures_of(run)) - set(names) == later
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ def _run(*words: str) -> str:
 
 def test_recipes_are_listed_with_settings_bounds_and_meaning() -> None:
     said = " ".join(_run("recipes").split())
-    assert "bcl: Competing features." in said
+    assert "demo: Demo: competing features." in said
     assert "int from 1 to 100,000,000, default 25000. Optimizer steps in all." in said
     assert json.loads(_run("recipes", "--json"))[0]["settings"][0]["choices"][0] == "novelty"
 
 
 def test_a_run_starts_in_the_background_and_is_ended_by_id(tmp_path: Path) -> None:
-    words = ("start", "bcl", "--set", "steps=1000000", "--set", "lr=0.01", "--paused", "--json")
+    words = ("start", "demo", "--set", "steps=1000000", "--set", "lr=0.01", "--paused", "--json")
     made = json.loads(_run(*words, "--save-dir", str(tmp_path)))
     folder = Path(made["directory"])
     assert lock_holder(folder) is not None
@@ -57,5 +57,5 @@ def test_a_wrong_setting_is_said_with_what_would_be_right(
     tmp_path: Path, given: str, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        _run("start", "bcl", "--set", given, "--save-dir", str(tmp_path / "runs"))
+        _run("start", "demo", "--set", given, "--save-dir", str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()

@@ -66,7 +66,7 @@ def test_tail_of_an_ended_run_shows_its_last_facts_and_how_it_ended(tmp_path: Pa
     lines = told(capsys, "tail", "a", "--lines", "3", "--save-dir", str(tmp_path)).splitlines()
     assert len(lines) == 4
     assert "step 10  loss 0.1 · lr 0.1" in lines[0]
-    assert "epoch end  epoch 1 · step 10 · train_loss 0.5" in lines[1]
+    assert "epoch end  epoch 2 · step 10 · train_loss 0.5" in lines[1]
     assert "train end  step 10 · status finished" in lines[2]
     assert lines[3] == "finished"
 

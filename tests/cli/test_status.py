@@ -94,7 +94,7 @@ def test_paused_state_has_its_numbers_with_commas() -> None:
     assert format_state(paused) == "PAUSED at step 1,234 of 10,000 · loss 0.012346"
     assert format_state({**paused, "reason": "No space left."}, full=True) == (
         "PAUSED at step 1,234 of 10,000 · loss 0.012346 · epoch 4 of 9 · lr 0.001 · "
-        "400 steps/s before: No space left."
+        "400 steps/s before the pause: No space left."
     )
 
 

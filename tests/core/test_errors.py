@@ -29,7 +29,9 @@ def test_a_stop_passes_through_handlers_of_exceptions() -> None:
 
 
 def test_a_missing_extra_says_how_to_install_it() -> None:
-    assert "pip install 'midstep[demo]'" in str(errors.MissingExtraError.of("mlxtend", "demo"))
+    assert "pip install 'midstep[demo]'" in str(
+        errors.MissingExtraError.for_library("mlxtend", "demo")
+    )
 
 
 @pytest.mark.parametrize(

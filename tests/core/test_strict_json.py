@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.core.errors import FormatError
@@ -23,6 +23,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_what_is_written_is_read_back(value: object) -> None:
     assert loads(dumps(value)) == value

@@ -66,6 +66,14 @@ def check(command: list[str]) -> None:
         raise WrongCommandError(f"unknown program {program}")
 
 
+def reaches_outside(command: list[str]) -> bool:
+    """Whether it installs, downloads or connects, so that no test can run it."""
+    program, *arguments = command
+    if program == "midstep":
+        return arguments[:2] == ["data", "fetch"] or "sentence:" in " ".join(arguments)
+    return program == "make" or program in EXTERNAL - {"cd", "export"}
+
+
 def check_midstep(arguments: list[str], *, with_required: bool = True) -> None:
     """Let the parser of the terminal read the arguments.
 

@@ -10,6 +10,8 @@ import pytest
 from tests.documents.blocks import DOCS, PAGES, ROOT
 
 IMAGES = sorted((DOCS / "images").iterdir())
+ONE_THEME = "study-influence.png"
+"""Its study needs a language model and 40 minutes, so it is not made again with the others."""
 LARGEST = {".gif": 1_500_000, ".png": 200_000, ".svg": 20_000}
 """Bytes. A repository keeps every version of a picture for ever."""
 
@@ -19,9 +21,10 @@ def test_a_picture_is_small(image: Path) -> None:
     assert image.stat().st_size <= LARGEST[image.suffix]
 
 
-def test_a_picture_of_the_page_is_there_in_both_themes() -> None:
-    names = {image.name for image in IMAGES}
-    assert {name.replace("-light.", "-dark.") for name in names if "-light." in name} <= names
+def test_every_picture_of_the_page_is_there_in_both_themes() -> None:
+    names = {image.name for image in IMAGES if image.suffix != ".svg"} - {ONE_THEME}
+    light = {name for name in names if "-light." in name}
+    assert names == light | {name.replace("-light.", "-dark.") for name in light}
 
 
 def test_every_picture_is_shown_and_every_shown_picture_exists() -> None:

@@ -113,3 +113,11 @@ def test_each_optimizer_has_a_rate_of_its_own() -> None:
         ("Learning rate of D", 2),
         ("Learning rate of G", None),
     ]
+
+
+def test_norms_from_before_the_steps_give_the_median() -> None:
+    """Where norms are measured seldom, the window has that of the stop alone."""
+    steps = [StepNumbers(step=n, grad_norm=9.0 if n == 30 else None) for n in range(10, 31)]
+    assert [each.key for each in what_changed(steps)] == []
+    (norm,) = what_changed(steps, older_norms=[1.0, 1.5, 1.2])
+    assert (norm.before, norm.after, norm.step, norm.reading) == (1.2, 9.0, 30, "× 7.5")

@@ -97,7 +97,7 @@ def _tables() -> dict[str, Any]:
         "pair_index": np.stack([chance.integers(config.n_questions, size=PAIRS), sources], axis=1),
         "pair_cluster_id": chance.integers(config.n_clusters, size=PAIRS),
         "pair_relevance": chance.random(PAIRS).astype(np.float32),
-        "pair_keyword_ids": Ragged.of(keywords),
+        "pair_keyword_ids": Ragged.from_lists(keywords),
         "hard_negatives": (sources[:, None] + shift) % config.n_sources,
         "negative_tiers": np.sort(chance.integers(1, 5, size=(PAIRS, NEGATIVES)), axis=1),
         "steering_centroid": floats(PAIRS, DIM),

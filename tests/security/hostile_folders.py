@@ -9,18 +9,23 @@ import sqlite3
 import struct
 import zipfile
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from midstep.core.ids import new_run_id
 from midstep.facts.format.event_lines import EventHeader, encode_line
 from midstep.facts.format.step_frames import LAYOUT, FileHeader, file_header
+from midstep.loops.sweep.plan import PLAN, read_plan, write_plan
 from tests.facts.stored_runs import write_run
 from tests.server.datasets import store_dataset
+from tests.tiny_sweep import plan_of
 
 SECRET = "a file of ours that is none of theirs"
+TWICE_NAMED = "a file of ours with a second name"
 GIANT_BYTES = 6 << 30
 HUGE = 10**400
 DEEP = "[" * 100_000
@@ -76,6 +81,27 @@ def linked_folders(folder: Path, secret: Path) -> None:
     """Every folder is a link to the folder of the secret."""
     for name in ("facts", "checkpoints", "figures", "artifacts"):
         _cleared(folder, name).symlink_to(secret.parent)
+
+
+def linked_inner_folders(folder: Path, secret: Path) -> None:
+    """Every folder below a folder is a link, and so is the one with the settings."""
+    for name in (".hydra", "facts/quarantine", "artifacts/evidence", "artifacts/media"):
+        _cleared(folder, name).symlink_to(secret.parent)
+    for name in ("checkpoints/10", "checkpoints/blocks"):
+        _cleared(folder, name).symlink_to(secret.parent)
+
+
+def second_names(folder: Path, secret: Path) -> None:
+    """Every file that a training appends to or locks is a hard link to a file of ours."""
+    ours = second_file(secret)
+    ours.write_text(TWICE_NAMED)
+    for name in (*SMALL_FILES, *FACTS, "facts/steps.0.2.bin", "console.log"):
+        _cleared(folder, name).hardlink_to(ours)
+
+
+def second_file(secret: Path) -> Path:
+    """A file that has a second name in a run directory; it may be read, and not changed."""
+    return secret.with_name("named twice")
 
 
 def links_out(folder: Path, secret: Path) -> None:
@@ -208,6 +234,19 @@ def tensor_bombs(folder: Path, secret: Path) -> None:
     )
 
 
+def settings_bombs(folder: Path, _: Path) -> None:
+    """Settings that build objects, read the environment, or grow without end."""
+    aliases = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20))
+    texts = {
+        "config": "loop: !!python/object/apply:os.system ['false']\n",
+        "hydra": "hydra: ${oc.env:HOME}\n",
+        "overrides": f"a0: &a0 x\n{aliases}\n",
+    }
+    (folder / ".hydra").mkdir()
+    for name, text in texts.items():
+        (folder / ".hydra" / f"{name}.yaml").write_text(text)
+
+
 def odd_texts(folder: Path, _: Path) -> None:
     text = json.dumps(ODD)
     fields = f'"name":{text},"config":{{{text}:{text}}},"error":{text},"host":{text}'
@@ -257,6 +296,8 @@ MAKERS: tuple[Maker, ...] = (
     stop_bombs,
     links,
     linked_folders,
+    linked_inner_folders,
+    second_names,
     links_out,
     pipes,
     pipe_as_lease,
@@ -274,6 +315,7 @@ MAKERS: tuple[Maker, ...] = (
     frame_bombs,
     layout_bombs,
     tensor_bombs,
+    settings_bombs,
     odd_texts,
 )
 
@@ -342,6 +384,105 @@ def make_hostile_results(root: Path, secret: Path) -> list[Path]:
     link.mkdir()
     (link / "results.json").symlink_to(secret)
     return [*folders, pipe, giant, link]
+
+
+def make_hostile_sweeps(root: Path, secret: Path) -> list[Path]:
+    """Sweeps whose plans, locks and run directories lead elsewhere, or are of wrong types."""
+    folders = []
+    for name, change in _SWEEPS.items():
+        folder = root / "multiruns" / f"exp_{name}"
+        plan = plan_of(("level=1,2",))
+        for job in plan.jobs:
+            plan = plan.with_job(replace(job, run_id=write_run(folder / job.run_dir)))
+        (folder / ".jobs").mkdir()
+        write_plan(folder, plan)
+        change(folder, secret)
+        folders.append(folder)
+    for name, texts in _plan_texts().items():
+        folder = root / "multiruns" / f"exp_{name}"
+        folder.mkdir(parents=True)
+        (folder / PLAN).write_text("".join(f"{text}\n" for text in texts))
+        folders.append(folder)
+    return folders
+
+
+def _run_dirs(folder: Path) -> list[str]:
+    return [job.run_dir for job in read_plan(folder).jobs]
+
+
+def _linked_runs(folder: Path, secret: Path) -> None:
+    for name in _run_dirs(folder):
+        _cleared(folder, name).symlink_to(secret.parent / "outputs" / "runs" / "sound")
+
+
+def _linked_locks(folder: Path, secret: Path) -> None:
+    for name in (".pool.lock", "pool.log", ".jobs/000"):
+        _cleared(folder, name).symlink_to(secret)
+
+
+def _second_names(folder: Path, secret: Path) -> None:
+    for name in (".pool.lock", "pool.log", ".jobs/000"):
+        _cleared(folder, name).hardlink_to(secret)
+
+
+def _linked_starts(folder: Path, secret: Path) -> None:
+    shutil.copytree(secret.parent, folder / "elsewhere", ignore=lambda *_: ["outputs"])
+    _cleared(folder, ".jobs").symlink_to(folder / "elsewhere")
+
+
+def _pipes_as_locks(folder: Path, _: Path) -> None:
+    for name in (".pool.lock", "pool.log", ".jobs/000"):
+        os.mkfifo(_cleared(folder, name))
+
+
+def _linked_plan(folder: Path, secret: Path) -> None:
+    _cleared(folder, PLAN).symlink_to(secret)
+
+
+def _pipe_as_plan(folder: Path, _: Path) -> None:
+    os.mkfifo(_cleared(folder, PLAN))
+
+
+def _giant_plan(folder: Path, _: Path) -> None:
+    os.truncate(folder / PLAN, GIANT_BYTES)
+
+
+_SWEEPS: dict[str, Maker] = {
+    each.__name__.strip("_"): each
+    for each in (
+        _linked_runs,
+        _linked_locks,
+        _second_names,
+        _linked_starts,
+        _pipes_as_locks,
+        _linked_plan,
+        _pipe_as_plan,
+        _giant_plan,
+    )
+}
+
+
+def _plan_texts() -> dict[str, list[str]]:
+    """Lines of plans in which one field has another type, or text, than a writer gives it."""
+    plan = plan_of(("level=1,2",))
+    job = asdict(plan.jobs[0])
+    header = {"kind": "sweep", "version": 1, **asdict(plan), "jobs": []}
+    plans = {}
+    for number, value in enumerate(([], {}, None, HUGE, ODD, [ODD])):
+        for key in header:
+            plans[f"header_{key}_{number}"] = [{**header, "id": new_run_id(), key: value}, job]
+        for key in job:
+            plans[f"job_{key}_{number}"] = [{**header, "id": new_run_id()}, {**job, key: value}]
+    for number, path in enumerate(("/dev/zero", "/proc/self/mem", "\0", "\ud800", ODD)):
+        named = {"data_files": [path], "modules": [path, f"midstep.{path}"]}
+        plans[f"named_{number}"] = [{**header, "id": new_run_id()}, {**job, **named}]
+    plans["no_jobs"], plans["twice"] = [header], [header, job, job]
+    return {
+        **{name: list(map(json.dumps, lines)) for name, lines in plans.items()},
+        "deep": [DEEP, DEEP],
+        "empty": [],
+        "texts": ["1", "[]", '"x"'],
+    }
 
 
 def make_hostile_datasets(root: Path, secret: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from midstep.cli.main import main
 from midstep.core.errors import ControlError, MidstepError
 from midstep.facts import FactsWriter, RunIndex, end_state, read_lease
 from midstep.facts.deletion import delete_run
+from midstep.facts.format.console_parts import START
 from midstep.facts.format.event_lines import EventHeader, encode_fields, encode_line
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.server.forward import forward_requests
@@ -211,7 +212,7 @@ def test_a_module_in_the_working_directory_is_not_executed_by_a_new_run(tmp_path
     # This module ends at once, without a run.
     monkeypatch.setattr(launching, "RECIPE_CHILD", "midstep.core.version")
     Path("midstep.py").write_text("open('executed', 'w').close()")
-    request = launching.LaunchRequest(id="a", recipe="bcl", settings={"steps": 1})
+    request = launching.LaunchRequest(id="a", recipe="demo", settings={"steps": 1})
     launcher = launching.Launcher(tmp_path / "runs")
     with pytest.raises(MidstepError, match="ended before its run started"):
         launcher.start(request)
@@ -354,14 +355,14 @@ def test_the_console_of_a_started_run_is_private(tmp_path, monkeypatch):
     modes = []
 
     def look(run_dir: Path, _: object) -> MidstepError:
-        modes.append(stat.S_IMODE((run_dir / "console.log").stat().st_mode))
+        modes.append(stat.S_IMODE((run_dir / START).stat().st_mode))
         return MidstepError("seen")
 
     monkeypatch.setattr(launching, "_start_error", look)
     before = os.umask(0)
     launcher = launching.Launcher(tmp_path / "runs")
     try:
-        request = launching.LaunchRequest(id="a", recipe="bcl", settings={"steps": 1})
+        request = launching.LaunchRequest(id="a", recipe="demo", settings={"steps": 1})
         with pytest.raises(MidstepError, match="seen"):
             launcher.start(request)
     finally:

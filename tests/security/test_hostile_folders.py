@@ -6,7 +6,9 @@ import json
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 from zlib import crc32
@@ -27,15 +29,20 @@ from tests.facts.stored_runs import write_run
 from tests.security.hostile_folders import (
     MAKERS,
     SECRET,
+    TWICE_NAMED,
     make_hostile_datasets,
     make_hostile_results,
     make_hostile_root,
+    make_hostile_sweeps,
+    second_file,
 )
 from tests.security.walk import FILL
 from tests.served import Served
 
 KEPT = re.compile(r"runs/\{run_id\}/(debug/(batch|step_data)|console)")
 """Routes that also answer with what was kept of a stop."""
+FREEZE_S = 5.0
+"""A server that does not tell its health for so long counts as frozen."""
 MEMORY_BYTES = 900 << 20
 """What all of it may take beyond what the process has: two chunks of a steps file, each copied."""
 
@@ -49,8 +56,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     make_hostile_results(folder, secret)
     make_hostile_datasets(folder / "data", secret)
     write_run(folder / "runs" / "sound")
+    make_hostile_sweeps(folder, secret)
     yield folder
     assert secret.read_text() == SECRET
+    assert second_file(secret).read_text() == TWICE_NAMED
 
 
 @pytest.fixture
@@ -74,9 +83,11 @@ def verbs(path: Path) -> list[list[str]]:
     ]
 
 
-def runs_clean(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def runs_clean(
+    command: list[str], capfd: pytest.CaptureFixture[str], *, codes: tuple[int, ...] = (0, 2)
+) -> None:
     """The command ends by itself, prints only what a terminal may show, and tells no secret."""
-    assert main(command) in (0, 2), command
+    assert main(command) in codes, command
     shown = "".join(capfd.readouterr())
     assert "Traceback" not in shown, command
     assert SECRET not in shown, command
@@ -100,7 +111,7 @@ def test_every_verb_survives_every_run_directory(run_dirs, root, capfd, most_mem
 
 
 @pytest.mark.timeout(120)
-def test_every_verb_survives_datasets_and_results(root, capfd, most_memory):
+def test_every_verb_survives_datasets_and_results(root, tmp_path, capfd, most_memory):
     with most_memory(MEMORY_BYTES):
         for path in sorted((root / "influence").iterdir()):
             for command in (["influence", "show", str(path)], ["influence", "validate", str(path)]):
@@ -108,10 +119,29 @@ def test_every_verb_survives_datasets_and_results(root, capfd, most_memory):
         for path in sorted((root / "data").iterdir()):
             for verb in ("info", "validate"):
                 runs_clean(["data", verb, str(path)], capfd)
+            runs_clean(["data", "audit", str(path), "--write"], capfd, codes=(0, 1, 2))
+            runs_clean(["data", "convert", str(path), str(tmp_path / path.name)], capfd)
 
 
-@pytest.fixture(scope="module")
-def served(root: Path) -> Iterator[Served]:
+@pytest.mark.timeout(120)
+def test_every_verb_survives_the_sweeps_of_a_stranger(root, capfd, most_memory):
+    with most_memory(MEMORY_BYTES):
+        runs_clean(["sweep", "ls", "--root", str(root)], capfd)
+        for folder in sorted((root / "multiruns").iterdir()):
+            # The list above has read every plan, with what it names.
+            if folder.name.startswith(("exp_header_", "exp_job_", "exp_named_")):
+                continue
+            sweep = str(folder)
+            for command in (["status", sweep, "--json"], ["stop", sweep], ["stop", sweep, "0"]):
+                runs_clean(["sweep", *command], capfd)
+            # No cell has this number: the sweep is opened and held, and trains nothing.
+            runs_clean(["sweep", "run", sweep, "--cell", "999"], capfd, codes=(0, 1, 2))
+    assert main(["sweep", "status", str(root / "multiruns" / "exp_linked_runs")]) == 0
+    assert "2 missing" in "".join(capfd.readouterr())
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[Served]:
     """A server over all of it, as `midstep serve` is one."""
     tokens, catalog = Tokens.fresh(), RootCatalog(RunIndex(root, "memory"))
     runs = ServedRuns(catalog)
@@ -130,17 +160,26 @@ def served(root: Path) -> Iterator[Served]:
         server.close()
 
 
+@pytest.fixture(scope="module")
+def served(root: Path) -> Iterator[Served]:
+    with serving(root) as server:
+        yield server
+
+
 class Watchdog:
     """Asks for the health of a server all the time; one that freezes fails the test."""
 
     def __init__(self, served: Served) -> None:
         self._served, self._over = served, threading.Event()
         self.statuses: set[int] = set()
+        self.longest_s = 0.0
         self._thread = threading.Thread(target=self._watch, name="watchdog")
 
     def _watch(self) -> None:
         while not self._over.wait(0.05):
+            began_s = time.monotonic()
             self.statuses.add(self._served.ask("GET", "/api/v1/health", token=None).status)
+            self.longest_s = max(self.longest_s, time.monotonic() - began_s)
 
     def __enter__(self) -> Watchdog:
         self._thread.start()
@@ -149,6 +188,10 @@ class Watchdog:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+
+    def saw_no_freeze(self) -> bool:
+        """Whether every answer came, and came soon: a machine at its limit is slow, not frozen."""
+        return self.statuses == {200} and self.longest_s < FREEZE_S
 
 
 def addresses(served: Served) -> list[str]:
@@ -194,7 +237,53 @@ def test_every_route_answers_over_every_folder(served, root, most_memory):
             if answer.status >= 400 and path.startswith("/api"):
                 assert answer.json()["message"], path
             assert SECRET.encode() not in answer.body, path
-    assert watchdog.statuses == {200}
+    assert watchdog.saw_no_freeze(), watchdog.longest_s
+
+
+def test_every_route_of_sweeps_answers_over_the_sweeps_of_a_stranger(served):
+    with Watchdog(served) as watchdog:
+        listed = served.ask("GET", "/api/v1/sweeps").json()
+        assert "multiruns/exp_header_id_0" in listed["damaged"]
+        fields = ("multiruns/exp_header_", "multiruns/exp_job_")
+        sweeps = [row for row in listed["sweeps"] if not row["directory"].startswith(fields)]
+        assert {"multiruns/exp_linked_runs"} <= {row["directory"] for row in sweeps}
+        for row in sweeps:
+            path = f"/api/v1/sweeps/{row['id']}"
+            shown = served.ask("GET", path)
+            assert shown.status == 200, (row, shown.body)
+            assert SECRET.encode() not in shown.body, row
+            for method, more in (("POST", "/stop"), ("POST", "/cells/0/stop")):
+                answer = served.ask(method, path + more)
+                assert 400 <= answer.status < 500, (row, answer.body)
+                assert answer.json()["message"], row
+    assert watchdog.saw_no_freeze(), watchdog.longest_s
+
+
+@pytest.mark.timeout(120)
+def test_every_route_that_changes_a_run_answers_over_every_folder(tmp_path, most_memory):
+    root = tmp_path / "outputs"
+    secret = tmp_path / "secret"
+    folders = make_hostile_root(root, secret)
+    with serving(root) as served, Watchdog(served) as watchdog, most_memory(MEMORY_BYTES):
+        rows = served.ask("GET", "/api/v1/runs").json()["runs"]
+        assert len(rows) > len(folders) // 2
+        for row in rows:
+            path = f"/api/v1/runs/{row['id']}"
+            for method, more, body in (
+                ("PATCH", "", {"tags": ["mine"], "note": "see #token=abc"}),
+                ("POST", "/end", {"how": "kill"}),
+                ("POST", "/debug/commands", {"name": "pause"}),
+                ("DELETE", "", {"confirm": row["directory"]}),
+            ):
+                answer = served.ask(method, path + more, body)
+                assert answer.status not in (500, 502, 504), (method, row, answer.body)
+                if answer.status >= 400:
+                    assert answer.json()["message"], (method, row)
+        left = served.ask("GET", "/api/v1/runs").json()["runs"]
+    assert watchdog.saw_no_freeze(), watchdog.longest_s
+    assert len(left) < len(rows)
+    assert secret.read_text() == SECRET
+    assert second_file(secret).read_text() == TWICE_NAMED
 
 
 def test_files_of_a_stranger_are_sent_as_bytes_or_in_a_sandbox(served):
@@ -282,7 +371,7 @@ def test_no_parameter_of_a_route_makes_a_500(shared):
                     continue
                 for value in ODD_VALUES:
                     assert _status(shared, path, fill, parameter, value) not in (500, 502, 504)
-    assert watchdog.statuses == {200}
+    assert watchdog.saw_no_freeze(), watchdog.longest_s
 
 
 def _status(served: Served, path: str, fill: dict[str, str], parameter: dict, value: str) -> int:

@@ -46,7 +46,7 @@ def dataset_tables() -> tuple[dict[str, Any], DatasetConfig]:
     keywords = centroids + 0.3 * chance.standard_normal((clusters, WIDTH))
     ends = np.array([_pair(chance, at, of_question, of_source) for at in range(PAIRS)])
     cluster = of_question[ends[:, 0]]
-    ids = Ragged.of(
+    ids = Ragged.from_lists(
         [[int(each), int(each + 1) % clusters][: at % 3] for at, each in enumerate(cluster)]
     )
     order = chance.permutation(PAIRS)

@@ -44,7 +44,7 @@ class Watched:
 
     @property
     def data(self) -> dict[str, Any]:
-        return dict(self.served.controller.captures.shown().values)
+        return dict(self.served.controller.captures.reader.shown().values)
 
 
 def watched(folder: Path, condition: Any) -> Iterator[Watched]:

@@ -12,6 +12,7 @@ import pytest
 
 from midstep.core.errors import ConfigError, ControlError, MidstepError
 from midstep.facts import FactsReader, end_state, read_lease
+from midstep.facts.format.console_parts import START
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import LaunchedRun, Launcher, LaunchRequest
@@ -46,7 +47,7 @@ def _ended(run_dir: Path) -> str:
 
 
 def _start(launcher: Launcher, *, steps: int = 3, paused: bool = False, **more: str) -> LaunchedRun:
-    wanted = LaunchRequest(id="a", recipe="bcl", settings={"steps": steps}, paused=paused, **more)
+    wanted = LaunchRequest(id="a", recipe="demo", settings={"steps": steps}, paused=paused, **more)
     return launcher.start(wanted)
 
 
@@ -57,11 +58,12 @@ def test_a_recipe_trains_to_its_end_in_a_session_of_its_own(launcher: Launcher) 
     header = FactsReader(started.run_dir).header()
     assert header["run_id"] == started.run_id
     assert header["name"] == "first try"
-    assert header["config"]["recipe"] == "bcl"
+    assert header["config"]["recipe"] == "demo"
     assert header["config"]["steps"] == 3
     console = (started.run_dir / "console.log").read_text()
-    assert f"run {started.run_id}: bcl" in console
-    assert console.endswith("finished after 3 steps\n")
+    assert f"run {started.run_id}: demo" in console
+    assert console.endswith("ended after 3 steps\n")
+    assert not (started.run_dir / START).exists()
 
 
 def test_a_paused_run_stands_apart_from_us_until_it_is_ended_by_signal(launcher: Launcher) -> None:
@@ -106,7 +108,7 @@ def test_wrong_settings_are_refused_before_anything_is_made(
     launcher: Launcher, settings: dict[str, float], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        launcher.start(LaunchRequest(id="a", recipe="bcl", settings=settings))
+        launcher.start(LaunchRequest(id="a", recipe="demo", settings=settings))
     assert not launcher.save_dir.exists()
 
 
@@ -114,12 +116,12 @@ def test_what_only_the_recipe_finds_wrong_is_refused_and_leaves_no_directory(
     launcher: Launcher,
 ) -> None:
     with pytest.raises(ConfigError, match="lr must be above 0"):
-        launcher.start(LaunchRequest(id="a", recipe="bcl", settings={"lr": 0.0}))
+        launcher.start(LaunchRequest(id="a", recipe="demo", settings={"lr": 0.0}))
     assert list(launcher.save_dir.iterdir()) == []
 
 
 def test_an_unknown_recipe_is_refused_by_name(launcher: Launcher) -> None:
-    with pytest.raises(ConfigError, match="no recipe 'rm'; there are bcl"):
+    with pytest.raises(ConfigError, match="no recipe 'rm'; there are demo"):
         launcher.start(LaunchRequest(id="a", recipe="rm", settings={}))
 
 

@@ -236,6 +236,26 @@ def test_scalars_are_exact_until_there_are_too_many(served):
     assert part["step"] == list(range(10, 20))
 
 
+def test_scalars_of_a_timeline_that_was_left_are_read_by_its_number(served):
+    facts = served.run.facts
+    for step in range(1, 13):
+        facts.log(step, loss=float(step))
+    facts.timeline = 1
+    facts.event("on_intervention", kind="rewind", who="page", step=6, from_step=12, parent=0)
+    facts.log(7, loss=70.0)
+
+    def loss(query):
+        return served.ask("GET", of_run(served, f"scalars?names=loss&{query}"))
+
+    assert loss("timeline=1").json()["series"] == loss("").json()["series"]
+    assert loss("").json()["series"]["loss"]["low"][-2:] == [6.0, 70.0]
+    left = loss("timeline=0&start=7").json()["series"]["loss"]
+    assert (left["step"], left["low"]) == (list(range(7, 13)), [float(n) for n in range(7, 13)])
+    unknown = loss("timeline=2")
+    assert unknown.status == 422
+    assert "no timeline 2 in this run; it has 0 to 1" in unknown.body.decode()
+
+
 def test_scalars_travel_as_safetensors(served):
     served.ask("POST", "/debug/step", {"n": 10})
     served.run.facts.log(11, loss=float("nan"))

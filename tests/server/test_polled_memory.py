@@ -38,7 +38,7 @@ def _polled(run: Run, view: LiveRunView, catalog: LiveCatalog, steps: int) -> in
         if step % POLL_EVERY == 0:
             view.with_series(lambda store: [store.series(name) for name in store.names])
             view.state()
-            view.events(0, 100)
+            view.with_facts(lambda facts: facts.events(0, 100))
             catalog.row(run.run_id)
             catalog.curves([run.run_id], "loss", x="step", points=500)
     gc.collect()

@@ -11,6 +11,8 @@ import pytest
 from midstep.client import Client
 from midstep.core.errors import ClientError
 from midstep.facts.liveness.run_lock import lock_holder
+from midstep.loops.config.loop_settings import MlpSettings
+from midstep.loops.config.recorded_config import read_recorded
 from midstep.server.recipes.end_process import end_process
 from midstep.server.root_server import RootServer, RootServerConfig
 from tests.served import Served
@@ -46,22 +48,39 @@ def test_a_started_run_is_stepped_through_the_server_and_killed(
     root_server: RootServer, tmp_path: Path
 ) -> None:
     client = Client(root_server.url)
-    row = client.recipes.start("bcl", name="try", paused=True, steps=1_000_000, seed=3)
-    assert (row["name"], row["recipe"], row["live"]) == ("try", "bcl", True)
+    row = client.recipes.start("demo", name="try", paused=True, steps=1_000_000, seed=3)
+    assert (row["name"], row["recipe"], row["live"]) == ("try", "demo", True)
     assert row["config"]["seed"] == 3
     client.run = row["id"]
     client.step(2)
     _wait_until(lambda: client.state()["step"] == 2)
     assert client.end("kill") == {"id": row["id"], "how": "kill"}
-    _free(tmp_path / "runs" / row["directory"])
+    _free(tmp_path / row["directory"])
     _wait_until(lambda: client.runs.list()[0]["state"] == "killed")  # lists may share one look
     with pytest.raises(ClientError, match="no process runs it any more") as refused:
         client.end("kill")
     assert refused.value.status == 409
 
 
+def test_a_composed_loop_starts_with_nested_settings_and_finishes(
+    root_server: RootServer, tmp_path: Path
+) -> None:
+    settings = {"loop.hidden_dims": [8], "phase1.trainer.epochs": 1, "data.batch_size": 256}
+    client = Client(root_server.url)
+    row = client.recipes.start("mlp", name="tiny", **settings, logging="plots_minimal")
+    run_dir = tmp_path / row["directory"]
+    _wait_until(lambda: client.runs.list()[0]["state"] == "finished")
+    assert (row["recipe"], client.runs.list()[0]["step"]) == ("mlp", 5)
+    _free(run_dir)  # the last figures are drawn after the end is recorded
+    recorded = read_recorded(run_dir)
+    assert recorded.config.loop == MlpSettings(hidden_dims=(8,))
+    assert recorded.choices["logging"] == "plots_minimal"
+    assert "phase1.trainer.epochs=1" in recorded.overrides
+    assert (run_dir / "figures" / "losses-on_train_end-e000.png").is_file()
+
+
 def test_one_id_starts_one_run(root_server: RootServer) -> None:
-    asked = {"recipe": "bcl", "settings": {"steps": 1_000_000}, "paused": True, "id": "once"}
+    asked = {"recipe": "demo", "settings": {"steps": 1_000_000}, "paused": True, "id": "once"}
     transport = Client(root_server.url).transport
     first = transport.request("POST", "/api/v1/runs", body=asked)
     assert transport.request("POST", "/api/v1/runs", body=asked)["id"] == first["id"]
@@ -71,9 +90,9 @@ def test_one_id_starts_one_run(root_server: RootServer) -> None:
 @pytest.mark.parametrize(
     ("recipe", "settings", "said"),
     [
-        ("bcl", {"steps": -1}, "steps must be at least 1"),
-        ("bcl", {"lr": 0.0}, "lr must be above 0"),
-        ("bcl", {"path": "/etc"}, "path is not a setting"),
+        ("demo", {"steps": -1}, "steps must be at least 1"),
+        ("demo", {"lr": 0.0}, "lr must be above 0"),
+        ("demo", {"path": "/etc"}, "path is not a setting"),
         ("sh", {}, "no recipe 'sh'"),
     ],
 )
@@ -87,11 +106,11 @@ def test_what_a_recipe_does_not_take_is_422_and_leaves_nothing(
 
 
 def test_a_form_is_offered_with_kinds_defaults_and_words(root_server: RootServer) -> None:
-    (bcl,) = [each for each in Client(root_server.url).recipes.list() if each["name"] == "bcl"]
-    condition = bcl["settings"][0]
+    (demo,) = [each for each in Client(root_server.url).recipes.list() if each["name"] == "demo"]
+    condition = demo["settings"][0]
     assert (condition["kind"], condition["default"]) == ("choice", "novelty")
     assert "rescue" in condition["choices"]
-    assert all(each["about"] for each in bcl["settings"])
+    assert all(each["about"] for each in demo["settings"])
 
 
 def test_a_viewer_sees_recipes_and_may_not_start_one(root_server: RootServer) -> None:
@@ -99,13 +118,13 @@ def test_a_viewer_sees_recipes_and_may_not_start_one(root_server: RootServer) ->
     answer = viewer.transport.request("GET", "/api/v1/recipes")
     assert (answer["can_start"], bool(answer["why_not"])) == (False, True)
     with pytest.raises(ClientError) as refused:
-        viewer.recipes.start("bcl")
+        viewer.recipes.start("demo")
     assert refused.value.status == 403
 
 
 def test_the_page_of_one_run_starts_none_and_does_not_kill_itself(served: Served) -> None:
     assert served.ask("GET", "/api/v1/recipes").json()["can_start"] is False
-    start = served.ask("POST", "/api/v1/runs", {"recipe": "bcl", "id": "a"})
+    start = served.ask("POST", "/api/v1/runs", {"recipe": "demo", "id": "a"})
     assert (start.status, start.json()["error"]) == (409, "one_run")
     end = served.ask("POST", f"/api/v1/runs/{served.run.run_id}/end", {"how": "kill"})
     assert end.status == 409

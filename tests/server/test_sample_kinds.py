@@ -71,6 +71,23 @@ def test_tokens_are_shown_as_text_without_their_padding() -> None:
     assert shown(ids)["rows"] == ids.tolist()
 
 
+def test_a_tokenizer_of_hugging_face_is_a_view_as_it_is() -> None:
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {"[PAD]": 0, "[UNK]": 1, "the": 2, "loss": 3, "falls": 4}
+    tokens = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokens, pad_token="[PAD]", unk_token="[UNK]"
+    )
+    batch = tokenizer(["the loss falls", "the loss"], padding=True, return_tensors="pt")
+    view = midstep.view(text=tokenizer)
+    assert shown(batch, view)["texts"] == ["the loss falls", "the loss"]
+    out = sample(batch, 1, view)
+    assert (out["text"], out["tokens"]) == ("the loss", [2, 3])
+
+
 def test_targets_that_are_tokens_are_shown_as_text_unless_they_repeat_the_input() -> None:
     ids = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
     answer = torch.tensor([[-100, -100, 3, 4], [-100, -100, -100, 8]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,10 @@ from midstep.cli.main import main
 from midstep.client import Client
 from midstep.core.errors import ClientError, ConfigError
 from midstep.facts import FactsReader, end_state, read_lease
+from midstep.facts.format.console_parts import list_parts
 from midstep.facts.liveness.run_lock import lock_holder
+from midstep.facts.read.console_text import read_console
+from midstep.facts.write.console_writer import FIRST_BYTES, LAST_BYTES, PART_BYTES
 from midstep.server.recipes.allowed_scripts import parse_script, parse_scripts
 from midstep.server.root_server import RootServer, RootServerConfig
 from tests.served import Served
@@ -48,6 +52,25 @@ with midstep.attach(model, optimizer, loader, save_dir="outputs/runs", name="own
         model(x).sum().backward()
         optimizer.step()
 """
+TAG = "http://127.0.0.1:8765/#token=secret-of-a-tag"
+LOUD = """
+import os, sys
+import midstep, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.ones(4, 2), batch_size=2)
+print("before the run")
+with midstep.attach(model, optimizer, loader, save_dir="outputs/runs", name="loud", serve=True,
+                    port=0, tags=[TAG]) as run:
+    print("the page is", run.url)
+    os.write(1, f"{run.url} past Python\\n".encode())
+    os.write(2, f"{run.url} past Python\\n".encode())
+    for number in range(60_000):
+        print(f"{number:06d}", "x" * 100)
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+"""
 COMMANDS = ("code/train.py --steps 3 --api-key sk-secret", "own.py", "idle.py")
 
 
@@ -58,6 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "code/train.py").write_text(TRAIN)
     (folder / "code/helper.py").write_text("")
     (folder / "own.py").write_text(OWN)
+    (folder / "loud.py").write_text(LOUD.replace("TAG", repr(f"a {TAG}")))
     (folder / "idle.py").write_text("print('nothing to train')\n")
     return folder
 
@@ -112,7 +136,11 @@ def test_an_id_follows_from_what_the_list_shows_alone(folder: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("gone.py --lr 1", "no script gone.py"), ("", "names no script"), ("a 'b", "no command line")],
+    [
+        ("gone.py --lr 1", "no script gone.py"),
+        ("", "names no script"),
+        ("a 'b", "cannot read the command line"),
+    ],
 )
 def test_a_server_with_a_wrong_script_does_not_start(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -198,12 +226,32 @@ def test_the_terminal_starts_a_script_which_may_have_a_run_of_its_own(
     assert [each for each in run_dir.parent.iterdir() if not (each / "facts").is_dir()] == []
 
 
+def test_the_output_of_a_launched_script_is_bounded_and_has_no_token(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    before = set((folder / "outputs/runs").glob("*"))
+    assert main(["runs", "start", "--script", "loud.py", "--json"]) == 0
+    run_dir = Path(json.loads(capsys.readouterr().out)["directory"])
+    assert wait_for_end(run_dir) == "finished"
+    assert set((folder / "outputs/runs").glob("*")) - before == {run_dir}  # no other directory
+    parts = list_parts(run_dir)
+    first = (run_dir / "console.log").read_text()
+    assert first.startswith("before the run\nthe page is http://127.0.0.1:")
+    assert "#token=***" in first
+    assert read_console(run_dir, tail=200).text.endswith(f"059999 {'x' * 100}\n")
+    assert sum(part.size for part in parts) <= FIRST_BYTES + LAST_BYTES + PART_BYTES
+    files = [path for path in run_dir.rglob("*") if path.is_file()]
+    assert [path for path in files if re.search(rb"#token=[^*]", path.read_bytes())] == []
+    assert [path for path in files if b"past Python" in path.read_bytes()] == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--script", "idle.py"], "nothing to train"),
         (["--script", "gone.py"], "no script gone.py"),
-        (["bcl", "--script", "idle.py"], "either a recipe"),
+        (["demo", "--script", "idle.py"], "either a recipe"),
         ([], "either a recipe"),
         (["--script", "idle.py", "--set", "a=1"], "--set is for recipes"),
     ],

@@ -253,6 +253,6 @@ def test_runs_that_nobody_views_are_not_held_in_memory(tmp_path):
         runs, streams = root.app.state.runs, root.app.state.run_streams
         for run in served.ask("GET", "/api/v1/runs").json()["runs"]:
             assert served.ask("GET", f"/api/v1/runs/{run['id']}/scalars").status == 200
-            streams.of(runs.get(run["id"]))
+            streams.stream(runs.get(run["id"]))
         assert len(runs._opened) == run_table.MOST_OPEN
         assert len(streams._streams) <= run_stream.MOST_IDLE

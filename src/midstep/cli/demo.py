@@ -165,7 +165,7 @@ def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTrai
     """The training; wrong settings and missing data raise here, before a run directory exists."""
     from midstep.loops.recipes import find_recipe
 
-    training = find_recipe("bcl").prepare(
+    training = find_recipe("demo").prepare(
         {
             "steps": QUICK_STEPS if steps is None else steps,
             "seed": seed,

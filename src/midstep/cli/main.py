@@ -23,8 +23,8 @@ EXPECTED_FAILURE = 2
 app = typer.Typer(
     name="midstep",
     help=(
-        "A workbench for PyTorch training: pause between any two steps, look inside, continue.\n\n"
-        "Start with [bold]midstep demo[/bold], then try [bold]midstep ctl pause[/bold] "
+        "A debugger for PyTorch training: pause between two steps, look inside, step forward or "
+        "back.\n\nStart with [bold]midstep demo[/bold], then try [bold]midstep ctl pause[/bold] "
         "in a second terminal."
     ),
     epilog=(

@@ -40,7 +40,7 @@ class Client(CommandMethods):
         watches: `replace(3, 17)`, `list()`, `trajectories()`, `clear()`.
         forces: `rows()`, `detail(17)`, `cosine_matrix()`.
         runs: all runs of the server: `list(where=…)`, `page(…)`, `curves(…)`, `get(id)`.
-        recipes: what `midstep serve` can start: `list()`, `start("bcl", steps=500)`.
+        recipes: what `midstep serve` can start: `list()`, `start("demo", steps=500)`.
         sweeps: sweeps of runs: `list()`, `get(id)`, `start(id)`, `stop(id)`.
         datasets: embedding datasets: `list()`, `get(id)`.
         influence: stored influence results: `results()`, `kernel(id)`, `what_if(…)`.
@@ -217,12 +217,17 @@ class Client(CommandMethods):
         return self._requests.get(path, full="true" if full else None, stop=stop)
 
     def scalars(
-        self, names: str | Sequence[str] | None = None, *, points: int = 2000
+        self,
+        names: str | Sequence[str] | None = None,
+        *,
+        points: int = 2000,
+        timeline: int | None = None,
     ) -> dict[str, Any]:
-        """Return series by name: step, low, high, exact, count."""
+        """Return series by name: step, low, high, exact, count; as they were in a `timeline`."""
         joined = names if isinstance(names, str) or names is None else ",".join(names)
         path = self._requests.run_path("scalars")
-        return dict(self._requests.get(path, names=joined, points=points)["series"])
+        query = {"names": joined, "points": points, "timeline": timeline}
+        return dict(self._requests.get(path, **query)["series"])
 
     def events(self, *, after_seq: int = 0) -> list[dict[str, Any]]:
         """Return the events of the run that come after a sequence number."""

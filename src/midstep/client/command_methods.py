@@ -29,7 +29,7 @@ class CommandMethods(CommandRequests):
         """Go back N steps (1), or to a step. The run must be paused.
 
         Args:
-            n: Number of steps to take back.
+            n: Number of steps to go back.
             step: Go back to this step.
         """
         return self.verb("back", n=n, step=step)

@@ -126,7 +126,7 @@ class StoredRunClient:
         return dict(self._request("GET", "evidence"))
 
     def media(self) -> list[dict[str, Any]]:
-        """Return what was logged beside numbers: id, key, kind, numbers and steps of each group."""
+        """Return what was logged besides numbers: id, key, kind, numbers, steps of each group."""
         return list(self._request("GET", "media")["groups"])
 
     def media_group(self, group_id: str) -> dict[str, Any]:

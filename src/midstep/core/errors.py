@@ -128,7 +128,7 @@ class MissingExtraError(MidstepError, ImportError):
     """An optional library is missing; the message names the extra to install."""
 
     @classmethod
-    def of(cls, library: str, extra: str) -> MissingExtraError:
+    def for_library(cls, library: str, extra: str) -> MissingExtraError:
         """The error for `library`, which the extra `extra` installs."""
         return cls(
             f"{library} is not installed. Install it with: pip install 'midstep[{extra}]', "

@@ -38,7 +38,7 @@ class FaultGuard:
             return work(*arguments, **named)
         except Exception as error:  # noqa: BLE001
             # Broad on purpose: a fault of ours must not end a training that may have run for days.
-            # KeyboardInterrupt and SystemExit are no faults; they pass through.
+            # KeyboardInterrupt and SystemExit are not faults; they pass through.
             self.switch_off(error)
             return None
 

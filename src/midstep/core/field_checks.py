@@ -1,6 +1,7 @@
-"""Checks of settings. Each gives a problem as one line, or None where the value is right.
+"""Checks of settings, and configs from plain values.
 
-A config collects the problems of all its fields, so that one error lists everything that is wrong.
+A check gives a problem as one line, or None where the value is right. A config collects the
+problems of all its fields, so that one error lists everything that is wrong.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, is_dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from midstep.core.errors import ConfigError
 
+T = TypeVar("T")
 _SUM_TOLERANCE = 1e-6
 """Shares such as 0.1 + 0.2 + 0.7 do not add up to exactly 1 in floating point."""
 
@@ -123,3 +126,40 @@ def require(*problems: str | None) -> None:
     wrong = [problem for problem in problems if problem is not None]
     if wrong:
         raise ConfigError("; ".join(wrong))
+
+
+def bounded_field(default: T, *, minimum: float | None = None, maximum: float | None = None) -> T:
+    """A field of a config with bounds for a form. The config must check them itself as well."""
+    return field(default=default, metadata={"minimum": minimum, "maximum": maximum})
+
+
+def read_dataclass(config: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
+    """A dataclass from plain values of the right types. Its own checks name the wrong key in full.
+
+    >>> from midstep.core.sample_spec import SampleSpec
+    >>> read_dataclass(SampleSpec, {"kind": "sound"}, path="data")
+    Traceback (most recent call last):
+    midstep.core.errors.ConfigError: data.kind must be one of events, image, vector, got 'sound'
+    """
+    hints = get_type_hints(config)
+    given = {}
+    for name, value in values.items():
+        hint, at = hints[name], f"{path}.{name}" if path else name
+        if is_dataclass(value) or not isinstance(value, Mapping):
+            given[name] = tuple(value) if isinstance(value, list) else value
+        else:
+            given[name] = read_dataclass(hint, value, path=at)
+    try:
+        return config(**given)
+    except ConfigError as error:
+        if not path:
+            raise
+        problems = str(error).split("; ")
+        raise ConfigError(
+            "; ".join(_in_full(path, problem, hints) for problem in problems)
+        ) from error
+
+
+def _in_full(path: str, problem: str, names: Mapping[str, Any]) -> str:
+    """A problem with the full key in front, where it begins with the name of a field."""
+    return f"{path}.{problem}" if problem.split(" ", 1)[0] in names else problem

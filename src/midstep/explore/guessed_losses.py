@@ -1,4 +1,6 @@
-"""Losses of torch that may have led from a model's output to a loss whose computation was not seen.
+"""Losses that may have led from a model's output to a loss whose computation was not seen.
+
+They are the declared function of the user, and the usual losses of torch.
 
 Such a guess is shown only if the losses of the samples combine to the loss that was seen: that of
 a model which returns it with its logits, or the one that the loop logged.
@@ -12,12 +14,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
-from torch import Tensor
+from torch import Tensor, nn
 
 from midstep.explore.known_losses import PIECE_ELEMENTS
 
 LABEL_KEYS = ("labels", "label", "targets", "target", "y")
 INPUT_KEYS = ("x", "input", "inputs", "image", "images", "features", "pixel_values")
+MOST_TARGETS = 4
+"""Targets that a function of the user is tried with."""
 _IGNORED = -100
 _VALUE_LOSSES = (
     F.mse_loss,
@@ -46,13 +50,13 @@ class ModelCall:
     own_loss: Tensor | None
     """The loss that the model returned: an entry `loss`, or the only scalar of a tuple."""
     targets: tuple[Tensor, ...] = ()
-    """What the model got that may be a target, the likeliest first."""
+    """Arguments of the model that may be a target, the likeliest first."""
     inputs: tuple[Tensor, ...] = ()
-    """What else it got, if it has the size of the output, as in an autoencoder."""
+    """Its input, if that has the size of the output, as in an autoencoder."""
 
     @classmethod
-    def of(cls, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> ModelCall:
-        """What is kept of these arguments and this output."""
+    def from_call(cls, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> ModelCall:
+        """Keep what a guess needs of these arguments and this output."""
         scores, own_loss = _scores(output), _own_loss(output)
         given = _tensors(*args[:1], _entry(kwargs, INPUT_KEYS))
         size = 0 if scores is None else scores.numel()
@@ -112,8 +116,9 @@ def guesses(call: ModelCall, batch: Any, loss_fn: Any = None) -> list[LossInputs
 
     Args:
         call: the forward pass.
-        batch: what it was made with.
-        loss_fn: the declared loss; one of torch is the only one that is tried.
+        batch: of this forward pass.
+        loss_fn: the declared loss; if it is one of torch, no other is tried. A function of the user
+            is tried first.
     """
     scores = call.scores
     if scores is None:
@@ -121,7 +126,24 @@ def guesses(call: ModelCall, batch: Any, loss_fn: Any = None) -> list[LossInputs
     near = [_near(target, scores) for target in call.possible_targets(batch)]
     fitting = [guess for target in near for guess in _of_target(scores, target)]
     declared = [each for each in fitting if each.loss_fn is loss_fn]
+    if not declared and is_own_function(loss_fn):
+        declared = [_of_function(loss_fn, scores, target) for target in near[:MOST_TARGETS]]
+        return [*declared, *fitting]
     return declared or fitting
+
+
+def is_own_function(loss_fn: Any) -> bool:
+    """Whether a declared loss is a function of the user, whose calls are not seen."""
+    is_torch = (getattr(loss_fn, "__module__", None) or "").startswith("torch.")
+    return callable(loss_fn) and not isinstance(loss_fn, nn.Module) and not is_torch
+
+
+def _of_function(loss_fn: Any, scores: Tensor, target: Tensor) -> LossInputs:
+    if scores.is_cuda and scores.dim() > 1 and not target.is_floating_point():
+        # An index beyond the classes would end the process on a GPU. With another one the function
+        # does not give the loss that was logged, and is not believed.
+        target = torch.where((target >= 0) & (target < scores.shape[1]), target, 0)
+    return LossInputs(loss_fn=loss_fn, inputs=(scores, target), named={})
 
 
 def _near(target: Tensor, scores: Tensor) -> Tensor:

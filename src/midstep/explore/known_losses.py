@@ -113,7 +113,7 @@ class KnownLoss:
         weight = self.settings.get("weight")
         counts: Tensor = counted.to(values.dtype)
         if weight is not None:
-            # An ignored class may be no index at all.
+            # The number of the ignored class may be outside of the valid indices.
             counts = wide(weight)[torch.where(counted, target, 0)] * counts
         return counts.flatten(1).sum(1) if counts.dim() > 1 else counts
 

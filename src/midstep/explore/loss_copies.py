@@ -73,7 +73,7 @@ class _Copier:
 
     def __init__(self) -> None:
         self._items = self._bytes = 0
-        self._done: dict[int, Any] = {}  # by id; what is met twice is one object again
+        self._done: dict[int, Any] = {}  # by id: an object that occurs twice is copied once
 
     def copied(self, value: Any, depth: int) -> Any:
         value = uncompiled(value)

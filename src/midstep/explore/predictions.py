@@ -30,10 +30,10 @@ class Prediction:
     kind: PredictionKind
     values: Tensor
     probabilities: Tensor | None = None
-    """Of the predicted classes, [n]."""
+    """Probabilities of the predicted classes, [n]."""
 
-    def of(self, first: int, stop: int) -> Prediction:
-        """Those of some of its samples."""
+    def rows(self, first: int, stop: int) -> Prediction:
+        """The predictions of the samples from `first` up to `stop`."""
         probabilities = None if self.probabilities is None else self.probabilities[first:stop]
         values = self.values[first:stop]
         return Prediction(kind=self.kind, values=values, probabilities=probabilities)
@@ -108,7 +108,7 @@ def _names_classes(output: Tensor, target: Tensor) -> bool:
 
 
 def _classes(output: Tensor, target: Tensor, stride: int) -> Prediction | None:
-    """Of scores [n, C, …], or [n, G, C] of sequences."""
+    """The prediction of scores [n, C, …], or of [n, G, C] of sequences."""
     if output.dim() == 2:
         top = wide(output).softmax(1).max(1)
         return Prediction(kind="class", values=top.indices, probabilities=top.values)
@@ -123,7 +123,7 @@ def _classes(output: Tensor, target: Tensor, stride: int) -> Prediction | None:
 
 
 def _binary(output: Tensor, stride: int, *, limit: float) -> Prediction | None:
-    """Of scores of two classes: one for each sample, several labels, or a map [n, 1, H, W]."""
+    """The prediction of scores of two classes: one per sample, labels, or a map [n, 1, H, W]."""
     if output.dim() == 4:
         maps = (output[..., ::stride, ::stride] > limit)[:, 0]
         return _bounded(Prediction(kind="map", values=maps.to(torch.uint8)))

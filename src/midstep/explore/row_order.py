@@ -38,7 +38,7 @@ def row_heads(inputs: Any, batch: Any, samples: int) -> Mapping[str, Any] | None
     given = [
         each[:, -length:]
         for each in tensors_of(batch)
-        # One token more than the output has positions: the first one is nobody's target.
+        # A batch may have one token more than the output has positions: the first is not a target.
         if _names_classes(each) and each.dim() == 2 and len(each) == samples
         if each.shape[1] in (length, length + 1)
     ]

@@ -80,7 +80,7 @@ def sample_losses(
         with capture_context(), warnings.catch_warnings():
             # A loss that warns of its inputs has warned the user in the step itself.
             warnings.simplefilter("ignore")
-            rows = _Rows.of(inputs, named, samples, rows_first=rows_first)
+            rows = _Rows.from_inputs(inputs, named, samples, rows_first=rows_first)
             return _compute(uncompiled(loss_fn), inputs, named, rows, detached(batch_loss))
     except (_NotPossibleError, NotCopiedError) as error:
         return SampleLosses(reason=str(error))
@@ -101,7 +101,7 @@ class _Rows:
     rows_first: bool = False
 
     @classmethod
-    def of(
+    def from_inputs(
         cls,
         inputs: Sequence[Any],
         named: Mapping[str, Any],
@@ -195,7 +195,7 @@ class _PerSample:
 
 
 def _prepared(value: Any, rows: _Rows) -> Any:
-    """Inputs in their order by sample, in a type in which nothing is lost."""
+    """The input with its rows grouped by sample; small float types become float32."""
     if not isinstance(value, Tensor):
         return value
     value = wide(value.detach())
@@ -265,7 +265,7 @@ def _possible_counts(
     """What a mean over tokens may count: entries that are not padding, in masks and targets."""
     counts = []
     for value in leaves((inputs, named)):
-        # A float tensor may be a mask if it is none of the first two: output and target.
+        # A float tensor may be a mask, except the first two, which are output and target.
         is_float = rows.has_rows(value) and not _is_whole(value)
         is_input = is_float and any(value is each for each in inputs[:2])
         if is_input or not rows.has_rows(value):

@@ -1,4 +1,4 @@
-"""What the steps of a training computed its loss from, and the losses of their samples.
+"""Holds what each step computed its loss from, and computes the losses of its samples.
 
 While the batch is in view, `StepLosses` holds references to what the loss was called with. They
 are reduced to one number for each sample when the batch is copied, at the boundary. A large output
@@ -19,10 +19,10 @@ from torch import Tensor
 from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.capture.sample_results import Results
 from midstep.data.batch_structure import count_samples
-from midstep.explore.guessed_losses import LossInputs, ModelCall, guesses
+from midstep.explore.guessed_losses import LossInputs, ModelCall, guesses, is_own_function
 from midstep.explore.known_losses import known_loss
 from midstep.explore.predictions import Prediction, predict
-from midstep.explore.read_results import MIXES, Choice, read_results
+from midstep.explore.read_results import MIXES, LossGuess, read_results
 from midstep.explore.row_order import row_heads
 from midstep.explore.sample_losses import SampleLosses, sample_losses
 from midstep.explore.tensor_trees import detached, tensors_in
@@ -34,10 +34,10 @@ MICRO_BATCHES_HELD = 64
 MAP_SIDE = 96
 """Longest side of a predicted map whose output is not held."""
 SEVERAL = (
-    "The loss was computed {count} times for this batch, so which one is that of its samples is "
+    "The loss was computed {count} times for this batch, so the one that belongs to its samples is "
     "not known. {how_to}"
 )
-TOO_LARGE = "The output of this step was too large to be held; make one step to see its losses."
+TOO_LARGE = "The output of this step was too large to keep; make one step to see its losses."
 CHANGED = "The output was changed in place after the loss was computed, so samples have no losses."
 SLOW = "Computing the losses of single samples takes {ms:.0f} ms, so not every step has them."
 
@@ -60,7 +60,7 @@ class _Call:
     heads: Mapping[str, Any] | None = None
     """What tells the order of the rows, if the losses were computed in both."""
     guesses: list[LossInputs] | None = None
-    """Losses that may have followed a forward pass."""
+    """Guesses of the loss that followed a forward pass."""
     reduced: tuple[list[SampleLosses], Prediction | None] | None = None
     """Losses and predictions of all samples, if they were computed at once."""
 
@@ -76,7 +76,7 @@ class _MicroBatch:
 
     losses: list[_Call] = field(default_factory=list)
     named: list[_Call] = field(default_factory=list)
-    """Losses that the user has said to be those of these samples."""
+    """Losses that the user has declared to be those of these samples."""
     forwards: list[_Call] = field(default_factory=list)
 
 
@@ -117,7 +117,7 @@ class StepLosses:
         self._budget = WorkBudget(is_pausing)
         self._micro_batches: dict[int, _MicroBatch] = {}
         self._held_bytes = 0
-        self._choice = Choice()
+        self._loss_guess = LossGuess()
 
     # -- during a step ----------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class StepLosses:
             is_shown: whether the batch of this step is in view.
             is_named: whether the user has said that it is the loss of these samples.
         """
-        held = self._of(number)
+        held = self._micro_batch(number)
         if held is None:
             return
         origin = LossInputs(
@@ -163,14 +163,14 @@ class StepLosses:
         is_shown: bool = True,
     ) -> None:
         """Note a forward pass, for a loss whose calls are not seen; arguments as above."""
-        held = self._of(number)
-        if held is None or self._choice.is_hopeless:
+        held = self._micro_batch(number)
+        if held is None or self._loss_guess.has_given_up:
             return
-        origin = ModelCall.of(args, kwargs, output)
+        origin = ModelCall.from_call(args, kwargs, output)
         call = _Call(origin=origin, versions=_versions(origin), is_guess=True)
         self._add(call, held.forwards, batch, is_shown=is_shown)
 
-    def _of(self, number: int) -> _MicroBatch | None:
+    def _micro_batch(self, number: int) -> _MicroBatch | None:
         if number not in self._micro_batches and len(self._micro_batches) >= MICRO_BATCHES_HELD:
             return None
         return self._micro_batches.setdefault(number, _MicroBatch())
@@ -207,9 +207,10 @@ class StepLosses:
         return SLOW.format(ms=1e3 * self._budget.cost_s)
 
     def _is_safe_now(self, origin: Any) -> bool:
-        """Whether only torch is called: code of the user is called between two steps alone."""
-        is_guess = isinstance(origin, ModelCall)
-        return is_guess or known_loss(origin.loss_fn, origin.inputs, origin.named) is not None
+        """Whether only torch is called: code of the user is called only between two steps."""
+        if isinstance(origin, ModelCall):
+            return not is_own_function(self._loss_fn)
+        return known_loss(origin.loss_fn, origin.inputs, origin.named) is not None
 
     # -- after a step -----------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class StepLosses:
             self._micro_batches, self._held_bytes = {}, 0
 
     def take(self, batches: Sequence[Any], logged: Any = None) -> Results | str | None:
-        """The results of the step that ends, for `Captures.capture`; collects anew.
+        """The results of the step that ends, for `Captures.capture`; then collecting starts again.
 
         Args:
             batches: its micro-batches, or the first of them, with numbers from 1.
@@ -269,7 +270,7 @@ class StepLosses:
             stop=stop,
             note=note,
             otherwise=self._how_to if step.calls[0].is_guess else MIXES,
-            choice=self._choice,
+            loss_guess=self._loss_guess,
             heads=step.calls[0].heads if losses else None,
             batch_loss=step.logged if shown == len(sizes) else None,
         )
@@ -285,7 +286,7 @@ class StepLosses:
         if any(each.is_changed for each in calls):
             return CHANGED
         if calls[0].is_guess and (
-            self._choice.is_hopeless or _has_nothing_to_compare(calls, step.logged)
+            self._loss_guess.has_given_up or _has_nothing_to_compare(calls, step.logged)
         ):
             return self._how_to
         needs_work = step.computed is None and any(each.reduced is None for each in calls)
@@ -310,8 +311,8 @@ class StepLosses:
             return self._reduce_guesses(call, call.origin, samples, batch)
         if call.origin is None:
             return []
-        orders = [self._choice.is_by_position or False]
-        if self._choice.is_by_position is None:
+        orders = [self._loss_guess.is_by_position or False]
+        if self._loss_guess.is_by_position is None:
             call.heads = row_heads(call.origin.inputs, batch, samples or 0)
             orders = [False] if call.heads is None else [False, True]
         origin, whole = call.origin, _batch_loss(call.output, logged)
@@ -334,7 +335,7 @@ class StepLosses:
         call.guesses = guesses(origin, batch, self._loss_fn)
         return [
             sample_losses(each.loss_fn, *each.inputs, samples=samples, batch_loss=origin.own_loss)
-            if self._choice.index in (None, index)
+            if self._loss_guess.index in (None, index)
             else SampleLosses()
             for index, each in enumerate(call.guesses)
         ]
@@ -365,8 +366,8 @@ class StepLosses:
     ) -> Prediction | None:
         if call.reduced is not None:
             whole = call.reduced[1]
-            return None if whole is None else whole.of(first, stop)
-        index = self._choice.index or 0
+            return None if whole is None else whole.rows(first, stop)
+        index = self._loss_guess.index or 0
         origin = call.guesses[index] if call.guesses and index < len(call.guesses) else call.origin
         if not isinstance(origin, LossInputs) or call.is_changed or not samples:
             return None
@@ -378,17 +379,17 @@ class StepLosses:
             first=first,
             stop=stop,
             stride=stride,
-            rows_first=self._choice.is_by_position or False,
+            rows_first=self._loss_guess.is_by_position or False,
         )
 
 
 def _versions(origin: Any) -> tuple[int, ...]:
-    """Changes in place of each tensor so far."""
+    """How often each tensor was changed in place so far."""
     return tuple(each._version for each in tensors_in(origin) if not each.is_inference())
 
 
 def _map_stride(origin: Any) -> int:
-    """One of so many rows and columns of a map is enough for its tile."""
+    """The distance between the rows and columns of a map that its tile shows."""
     sides = [side for each in tensors_in(origin) if each.dim() == 4 for side in each.shape[2:]]
     return max(1, -(-max(sides, default=1) // MAP_SIDE))
 
@@ -400,13 +401,13 @@ def _batch_loss(output: Any, logged: Any) -> Any:
 
 
 def _has_nothing_to_compare(calls: Sequence[_Call], logged: Any) -> bool:
-    """Whether no loss was seen that a guess could be compared with."""
+    """Whether no loss was seen, so that no guess can be checked."""
     own = [each.origin.own_loss for each in calls if isinstance(each.origin, ModelCall)]
     return logged is None and any(each is None for each in own)
 
 
 def _fields(losses: SampleLosses) -> dict[str, Any]:
-    """As a mapping, so that its tensors are copied for the reader."""
+    """The losses as a mapping, so that its tensors are copied for the reader."""
     return {each.name: getattr(losses, each.name) for each in dataclasses.fields(losses)}
 
 

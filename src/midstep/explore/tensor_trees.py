@@ -13,7 +13,7 @@ MOST_DEPTH = 6
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
-    """The same structure with `change` applied to everything in it that is no container.
+    """The same structure with `change` applied to everything in it except containers.
 
     >>> map_leaves({"x": [1, 2]}, lambda leaf: leaf + 1)
     {'x': [2, 3]}
@@ -41,7 +41,7 @@ def map_leaves(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
 
 
 def leaves(value: Any) -> list[Any]:
-    """Everything in a value that is no container, in order."""
+    """Everything in a value except containers, in order."""
     seen: list[Any] = []
     map_leaves(value, seen.append)
     return seen

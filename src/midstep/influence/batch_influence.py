@@ -56,6 +56,8 @@ class BatchInfluence:
     """The change by momentum of earlier steps and by weight decay."""
     samples: int
     """Samples of the batch, B."""
+    has_equal_shares: bool = True
+    """Whether all samples have the same share in the loss of the batch."""
     notes: tuple[str, ...] = ()
     """Sentences that a reader of the numbers needs."""
 
@@ -151,6 +153,7 @@ def batch_influence(
         others_S=others_S,
         rest_S=rest_S,
         samples=count,
+        has_equal_shares=weighted.is_uniform,
         notes=(
             *_notes(model, shown, samples, count),
             *_share_notes(weighted),

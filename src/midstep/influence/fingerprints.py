@@ -54,7 +54,7 @@ class KernelFingerprint(BatchFingerprint):
     optimizer_step: int | None
     """Optimizer steps before this one; None without Adam."""
     betas: tuple[float, float] | None
-    """Of Adam's first group; None without Adam."""
+    """The betas of Adam's first group; None without Adam."""
     moments: str | None
     """Hash of the sums of the moments; None without Adam."""
     dtype: str

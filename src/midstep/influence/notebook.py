@@ -21,7 +21,7 @@ def _labelled_axes(axes: Axes | None, x_label: str, y_label: str | None = None) 
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError:
-            raise MissingExtraError.of("matplotlib", "influence") from None
+            raise MissingExtraError.for_library("matplotlib", "influence") from None
         figure = Figure(figsize=(6, 4), layout="constrained")
         FigureCanvasAgg(figure)  # without pyplot: no global state, and nothing to close
         axes = figure.add_subplot()

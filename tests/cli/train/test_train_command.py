@@ -95,7 +95,7 @@ def test_a_stopped_run_is_resumed_by_name_to_its_end(
 
     composed = compose([*SHORT, "trainer.epochs=3"])
     training = LoopTraining(composed)
-    run = training.open(RunLocation.of(composed, save_dir=Path("outputs/runs")))
+    run = training.open(RunLocation.from_settings(composed, save_dir=Path("outputs/runs")))
     training.session.on_step(lambda record: record.step == 4 and run.controller.stop())
     assert training.run_to_end(run)["status"] == "stopped"
     assert main(["resume", run.dir.name]) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError, FormatError
@@ -45,6 +45,7 @@ def read(folder: Path, timeline: int | None) -> dict[int, float]:
     return dict(zip(series.step.tolist(), series.low.tolist(), strict=True))
 
 
+@settings(deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8)), max_size=5))
 def test_every_timeline_is_read_as_it_was_left(
     moves: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory

@@ -33,7 +33,7 @@ def batch(
         int | None, typer.Option("--sample", min=0, help="Only this sample, at full resolution.")
     ] = None,
     layer: Annotated[
-        str, typer.Option("--layer", help="Of the picture: image, mask or prediction.")
+        str, typer.Option("--layer", help="Layer of the picture: image, mask or prediction.")
     ] = "image",
 ) -> None:
     """Show the last captured batch: samples with target, prediction, loss; the highest loss first.
@@ -149,7 +149,7 @@ def _order(captured: dict[str, Any]) -> list[int]:
 
 
 def _sortable(loss: Any) -> float:
-    """What is not finite comes first: it is what one looks for."""
+    """Values that are not finite come first: readers look for them."""
     is_number = isinstance(loss, int | float) and loss == loss  # noqa: PLR0124 - NaN is not
     return float(loss) if is_number else float("inf")
 

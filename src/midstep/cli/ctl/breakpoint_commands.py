@@ -199,8 +199,8 @@ def _comparison(text: str) -> dict[str, Any]:
         value = None
     if match is None or value is None:
         raise ConfigError(
-            f"--metric {text!r} is no comparison; give a name, one of < <= > >= == != and a "
-            "number, for example 'train/loss > 2'"
+            f"--metric: expected a name, one of < <= > >= == != and a number, got {text!r}; write "
+            "for example 'train/loss > 2'"
         )
     return {"name": match["name"], "op": match["op"], "value": value}
 

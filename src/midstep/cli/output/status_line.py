@@ -43,7 +43,7 @@ def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
     if full:
         parts += _format_progress(state)
     if state.get("steps_per_s") and state["state"] not in ENDED and (full or not is_paused):
-        parts += [f"{_format_speed(state)} before"] if is_paused else _format_rates(state)
+        parts += [f"{_format_speed(state)} before the pause"] if is_paused else _format_rates(state)
     return " · ".join(parts) + _format_reason(state)
 
 

@@ -17,6 +17,13 @@ def figures(
         list[str] | None,
         typer.Option(help="Only these: losses,recon; may be repeated; all if left out."),
     ] = None,
+    moments: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only these: on_validation_end,on_epoch_end,on_test_end,on_train_end; "
+            "the epoch and the training if left out."
+        ),
+    ] = None,
     epoch: Annotated[
         int | None, typer.Option(min=0, help="Draw the run as it was after this epoch.")
     ] = None,
@@ -30,8 +37,10 @@ def figures(
     from midstep.monitoring import LoggingConfig, draw_run_figures
 
     folder = find_run(run, save_dir)
-    names = split_names(families)
-    wanted: dict[str, Any] = {} if names is None else {"families": tuple(names)}
+    given = {"families": split_names(families), "moments": split_names(moments)}
+    wanted: dict[str, Any] = {
+        key: tuple(names) for key, names in given.items() if names is not None
+    }
     config = LoggingConfig(dpi=dpi, fig_format=form, **wanted)
     drawn = draw_run_figures(folder, config, epoch=epoch)
     for family, error in drawn.failures.items():

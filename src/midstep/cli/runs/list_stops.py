@@ -61,7 +61,7 @@ def _why(stop: Mapping[str, Any]) -> str:
         words = f"{words}: {stop['reason'].splitlines()[0]}"
     elif stop["who"]:
         words = f"{words} by {stop['who']}"
-    return words if stop["current"] else f"{words} (taken back)"
+    return words if stop["current"] else f"{words} (rewound)"
 
 
 def _what(stop: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ def _lines_before(directory: Path, stop: str, lines: int) -> str:
     from midstep.facts.format.stop_files import StopName
     from midstep.facts.read.stop_evidence import read_stop
 
-    name = StopName.of(stop)
+    name = StopName.parse(stop)
     kept = None if name is None else read_stop(directory, name)
     data = None if kept is None else kept.read("console.txt")
     if data is None:

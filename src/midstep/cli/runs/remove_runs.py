@@ -111,7 +111,7 @@ def _plan_json(each: _RunToDelete) -> dict[str, Any]:
 def _confirm(to_delete: list[_RunToDelete]) -> bool:
     if not sys.stdin.isatty():
         raise ConfigError(
-            "stdin is no terminal, so nobody can confirm; pass --yes to delete without a question"
+            "stdin is not a terminal, so nobody can confirm; pass --yes to delete without asking"
         )
     size = format_bytes(sum(each.plan.bytes for each in to_delete))
     name = to_delete[0].directory.name if len(to_delete) == 1 else f"{len(to_delete)} runs"

@@ -21,7 +21,7 @@ app = typer.Typer(
     ),
     epilog=(
         "Examples: [bold]midstep runs ls --live[/bold] · [bold]midstep runs show k3v9…[/bold] · "
-        "[bold]midstep runs start bcl --set steps=500[/bold] · "
+        "[bold]midstep runs start demo --set steps=500[/bold] · "
         "[bold]midstep runs export k3v9… --out run.csv[/bold]"
     ),
     no_args_is_help=True,
@@ -34,7 +34,7 @@ app.command("ls", epilog="Example: midstep runs ls lr --where config.lr=0.1 --so
 app.command("show", epilog="Example: midstep runs show k3v9")(show)
 app.command(
     "start",
-    epilog="Example: midstep runs start bcl --set condition=rescue --set steps=500 --paused",
+    epilog="Example: midstep runs start demo --set condition=rescue --set steps=500 --paused",
 )(start)
 app.command("recipes", epilog="Example: midstep runs recipes")(list_recipes)
 app.command("terminate", epilog="Example: midstep runs terminate k3v9 --kill")(terminate)

@@ -1,4 +1,4 @@
-"""`midstep runs media`: what a run logged beside numbers, listed, printed or saved."""
+"""`midstep runs media`: what a run logged besides numbers, listed, printed or saved."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _print_list(groups: Sequence[StoredMedia], *, as_json: bool) -> None:
         return
     screen = Screen()
     if not groups:
-        screen.print_line("nothing was logged beside numbers; run.log(samples=pictures) does it")
+        screen.print_line("nothing was logged besides numbers; run.log(samples=pictures) does it")
         return
     rows = [
         (

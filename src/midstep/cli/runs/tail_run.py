@@ -132,7 +132,13 @@ def _format_entry(entry: Mapping[str, Any]) -> str:
 def _format_event(event: Mapping[str, Any]) -> str:
     """Format an event as one line: time, moment, and the fields that people look for."""
     moment = str(event["moment"]).removeprefix("on_").replace("_", " ")
-    parts = [f"{name} {event[name]:,}" for name in ("epoch", "step") if _is_count(event.get(name))]
+    # The record counts epochs from 0, people from 1.
+    firsts = {"epoch": 1, "step": 0}
+    parts = [
+        f"{name} {event[name] + first:,}"
+        for name, first in firsts.items()
+        if _is_count(event.get(name))
+    ]
     parts += [f"{name} {event[name]}" for name in _EVENT_FIELDS if event.get(name) is not None]
     parts += [
         f"{name} {format_number(event[name])}"

@@ -86,7 +86,7 @@ def train(
         return
     from midstep.loops.composed.loop_training import RunLocation
 
-    _train(composed, RunLocation.of(composed, save_dir=save_dir), paused=paused)
+    _train(composed, RunLocation.from_settings(composed, save_dir=save_dir), paused=paused)
 
 
 def resume(

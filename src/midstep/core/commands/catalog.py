@@ -84,7 +84,7 @@ class BackPayload:
     7
     """
 
-    n: Annotated[int, Least(1), MOST_STEPS, Help("Number of steps to take back.")] | None = None
+    n: Annotated[int, Least(1), MOST_STEPS, Help("Number of steps to go back.")] | None = None
     step: Annotated[int, Least(0), LAST_STEP, Help("Go back to this step.")] | None = None
 
     def __post_init__(self) -> None:

@@ -184,7 +184,7 @@ def _payload_field(name: str, hint: Any, default: Any) -> PayloadField:
             split_annotated(member) for member in members if member is not types.NoneType
         )
         extras = (*extras, *inner)
-        if others:  # several types beside None are not checked
+        if others:  # several types besides None are not checked
             type_ = Any
     return PayloadField(
         name=name,
@@ -230,7 +230,7 @@ def _is_valid(value: Any, type_: Any, limits: tuple[Any, ...]) -> bool:
 
 
 def _is_number(value: Any, type_: type) -> bool:
-    # A bool is an int in Python, but `true` is no number of steps.
+    # A bool is an int in Python, but `true` is not a number of steps.
     allowed = int if type_ is int else int | float
     if isinstance(value, bool) or not isinstance(value, allowed):
         return False

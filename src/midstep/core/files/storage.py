@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from midstep.core import strict_json
 from midstep.core.errors import StorageError
-from midstep.core.files.untrusted_files import open_regular
+from midstep.core.files.untrusted_files import open_for_writing
 
 TEMPORARY_SUFFIX = ".midstep-tmp"
 
@@ -34,6 +34,7 @@ _REMEDIES = {
     errno.EIO: "the disk reports an error; check it before trusting it further",
     errno.EFBIG: "the file system or ulimit -f does not allow a larger file",
     errno.ELOOP: "it is a link, and links in a run directory are not followed; remove it",
+    errno.EMLINK: "copy it, and put the copy in its place",
 }
 
 
@@ -71,6 +72,29 @@ def make_folder(path: str | os.PathLike[str], *, mode: int = 0o777) -> Path:
     folder = Path(path)
     with storage_errors(folder, "create the folder"):
         folder.mkdir(mode, parents=True, exist_ok=True)
+    return folder
+
+
+def make_subfolder(parent: str | os.PathLike[str], *names: str, mode: int = 0o700) -> Path:
+    """Create a folder below `parent`, with those between them; each may exist, none be a link.
+
+    A link in a run directory could lead anywhere, and what is written there would replace files of
+    this user. `parent` itself must exist: a run directory that was moved away is not created again.
+
+    Raises:
+        StorageError: one of them is a link or a file, or cannot be created.
+    """
+    folder = Path(parent)
+    for name in names:
+        folder = folder / name
+        with storage_errors(folder, "create the folder"):
+            try:
+                folder.mkdir(mode)
+            except FileExistsError:
+                if folder.is_symlink():
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+                if not folder.is_dir():
+                    raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
     return folder
 
 
@@ -166,7 +190,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def temporary_name(target: Path) -> Iterator[Path]:
-    """A name beside `target` for a file or link, which is removed if the block raises.
+    """A name next to `target` for a file or link, which is removed if the block raises.
 
     It is in the same folder, since a rename is atomic only within one file system.
     """
@@ -180,7 +204,7 @@ def temporary_name(target: Path) -> Iterator[Path]:
 
 
 def temporary_path(target: Path) -> Path:
-    """A new hidden name beside `target`, which `remove_temporaries` recognises."""
+    """A new hidden name next to `target`, which `remove_temporaries` recognises."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
 
 
@@ -209,7 +233,7 @@ class AppendFile:
         with storage_errors(self.path, "open"):
             existed = self.path.exists()
             # Only for this user: events hold the command line of the run.
-            self._descriptor = open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._descriptor = open_for_writing(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             status = os.fstat(self._descriptor)
         self._identity = (status.st_dev, status.st_ino)
         self.size = self._synced = status.st_size

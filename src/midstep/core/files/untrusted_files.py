@@ -11,7 +11,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -84,13 +84,26 @@ def open_plain(folder: Path, *parts: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_plain(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """The bytes of a small regular file. Links in its folder's path are followed.
+def read_plain(path: Path, most_bytes: int = LARGEST_BYTES, *, below: int = 0) -> bytes:
+    """The bytes of a small regular file. Links in the path of its folder are followed.
+
+    Args:
+        path: the file.
+        most_bytes: a larger file is refused.
+        below: how many of the last folders of the path must not be links: 1 for `.hydra` in a run.
 
     Raises:
         OSError: if it does not exist, is not a regular file, or has more than `most_bytes`.
     """
-    with _open_regular(path) as file:
+    root, parts = path.parents[below], path.parts[-1 - below :]
+    with ExitStack() as stack:
+        folder = None
+        if below:
+            # The folder from which on no link is followed may be reached through one.
+            top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, top)
+            folder = stack.enter_context(open_subfolder(top, parts[:-1]))
+        file = stack.enter_context(_open_regular(parts[-1] if below else path, folder))
         # By its size first, so that no memory is taken for a giant; a file may also grow meanwhile.
         is_small = os.fstat(file.fileno()).st_size <= most_bytes
         data = file.read(most_bytes + 1) if is_small else b""
@@ -118,6 +131,29 @@ def open_regular(
         return descriptor
     os.close(descriptor)
     raise OSError(errno.ENOENT, "it is a folder, a pipe or a device, not a file", str(path))
+
+
+def open_for_writing(
+    path: str | Path, flags: int, mode: int = 0o600, *, folder: int | None = None
+) -> int:
+    """`open_regular` for a file that is changed: one with a second name is refused.
+
+    A hard link leads to a file of another folder, which would be appended to or cut.
+    """
+    descriptor = open_regular(path, flags, mode, folder=folder)
+    refuse_second_name(descriptor)
+    return descriptor
+
+
+def refuse_second_name(descriptor: int) -> None:
+    """Close the descriptor of a file that has a second name, and raise an error.
+
+    Raises:
+        OSError: with `EMLINK`.
+    """
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "it has another name, too (it is a hard link)")
 
 
 def open_in_folder(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

@@ -1,1 +1,1 @@
-"""What a loop logs beside numbers: pictures, text, histograms and tables."""
+"""What a loop logs besides numbers: pictures, text, histograms and tables."""

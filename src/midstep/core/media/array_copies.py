@@ -36,7 +36,7 @@ def own_copy(array: Any) -> tuple[Any, Any]:
     copy = array.detach().clone()
     if not copy.is_cuda:
         return copy, None
-    torch: Any = sys.modules["torch"]  # loaded by who made the tensor
+    torch: Any = sys.modules["torch"]  # already loaded: a tensor exists
     # Blocking: a thread that waits sleeps, instead of taking a core from the training.
     event = torch.cuda.Event(blocking=True)
     event.record(torch.cuda.current_stream(copy.device))

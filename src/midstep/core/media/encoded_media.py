@@ -14,7 +14,7 @@ from midstep.core.media.media_value import EncodedPicture, MediaValue, Numbers, 
 from midstep.core.media.pictures import draw, encode
 
 MOST_FILE_BYTES = 4 << 20
-"""Of one picture or table; what is larger is made smaller."""
+"""Most bytes of one picture or table; a larger one is reduced."""
 BINS = 64
 
 
@@ -23,10 +23,10 @@ class EncodedMedia:
     """One logged picture, text, histogram or table as it is stored."""
 
     suffix: str | None
-    """Of its file: png, txt or json. A histogram is in the index and has no file."""
+    """Suffix of its file: png, txt or json. A histogram is in the index and has no file."""
     data: bytes = b""
     about: dict[str, Any] = field(default_factory=dict)
-    """What is known of it: size, range, what was left out."""
+    """Its size, its range, and what was left out."""
 
 
 def encode_media(value: MediaValue, name: str) -> EncodedMedia:

@@ -28,12 +28,12 @@ MOST_CELL_CHARACTERS = 1_000
 CHANNELS = (1, 3, 4)
 LAYOUTS = ("HW", "CHW", "HWC", "NCHW", "NHWC")
 ALWAYS_NUMBERS = frozenset({"loss", "lr"})
-"""What breakpoints and the header read: a text or a picture under these names is a mistake."""
+"""Breakpoints and the header read these names, so a text or a picture under them is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """In place of a logged value that could not be copied."""
+    """Takes the place of a logged value that could not be copied."""
 
     reason: str
 
@@ -67,12 +67,12 @@ def own_picture(array: Any, axes: str) -> Any:
     """A copy of one picture or of several, whose dimensions are known; as `own_value` otherwise.
 
     >>> own_picture([1.0], "CHW").reason
-    'a list is no array of 3 dimensions'
+    'expected an array of 3 dimensions, got a list'
     """
     if not is_array(array) or len(shape_of(array)) != len(axes):
-        return Unreadable(f"{described(array)} is no array of {len(axes)} dimensions")
+        return Unreadable(f"expected an array of {len(axes)} dimensions, got {described(array)}")
     if axes not in LAYOUTS:
-        return Unreadable(f"{axes} is none of the layouts {', '.join(LAYOUTS)}")
+        return Unreadable(f"unknown layout {axes}; expected one of {', '.join(LAYOUTS)}")
     return _pixels(array, axes)
 
 
@@ -259,7 +259,7 @@ def _cell(cell: Any) -> Any:
 
 
 def _text(text: str) -> MediaValue:
-    # Only what is far too long is dropped here: how long it was is said when it is written.
+    # Only what is far too long is dropped here; the note on its length comes when it is written.
     return MediaValue("text", text, 4 * len(text))
 
 

@@ -21,7 +21,7 @@ class Pixels:
     axes: str
     """What its dimensions are: HW, CHW, HWC, NCHW or NHWC."""
     every: int = 1
-    """Every n-th pixel of a very large picture was copied."""
+    """Of a very large picture only every n-th pixel was copied; this is n."""
     of: int = 1
     """How many pictures there were; fewer were copied if there were very many."""
 
@@ -71,7 +71,7 @@ class MediaValue:
 
 
 def scalars_of(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values that are no media.
+    """The values that are not media.
 
     >>> list(scalars_of({"loss": 0.5, "note": MediaValue("text", "done", 4)}))
     ['loss']

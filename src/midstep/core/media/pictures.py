@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GAP = 2
 """Pixels between the pictures of a sheet; they are transparent."""
 NAN_COLOUR = (232, 0, 200)
-"""Of pixels that are not finite, as everywhere on the page."""
+"""Colour of pixels that are not finite, as everywhere on the page."""
 OPAQUE = 255
 _TYPICAL_RANGES = {"f": ((0.0, 1.0), (-1.0, 1.0)), "b": ((0.0, 1.0),)}
 """By kind of dtype."""

@@ -53,7 +53,7 @@ class SampleShare:
 
     share: float
     name: str
-    """In words, such as `sample 1,234`."""
+    """The sample in words, such as `sample 1,234`."""
     samples: int
 
 
@@ -86,6 +86,7 @@ def what_changed(
     share: SampleShare | None = None,
     proven: str | None = None,
     origin: tuple[str, str] | None = None,
+    older_norms: Sequence[float] = (),
 ) -> list[Change]:
     """Compare the last steps: the likeliest cause first, then by step, then what did not change.
 
@@ -94,7 +95,8 @@ def what_changed(
         broken_inputs: values of the last batch that are not finite; None if they are unknown.
         share: of the loss of the last batch.
         proven: key of the change that was shown to be the cause, by running the model again.
-        origin: what was shown to be the first bad value if that is no input, and where it is.
+        origin: where the first bad value is, if that is known and it is not an input.
+        older_norms: gradient norms from before `steps`, for the median.
 
     >>> steps = [StepNumbers(step=n, rates={"lr": 0.1 if n < 5 else 8.0}) for n in range(1, 8)]
     >>> [(each.what, each.step, each.reading) for each in what_changed(steps)]
@@ -107,7 +109,7 @@ def what_changed(
     changes += _present(
         _origin_change(steps, origin),
         _input_change(steps, broken_inputs),
-        _norm_change(steps, rate_step),
+        _norm_change(steps, rate_step, older_norms),
         _size_change(steps),
         _share_change(steps, share),
         _dead_change(steps),
@@ -124,7 +126,7 @@ def _ordered(changes: list[Change], proven: str | None) -> list[Change]:
         (each for each in changes if each.step is not None), key=lambda each: each.step or 0
     )
     if proven is None:
-        # A symptom is no cause, and a smaller rate breaks nothing; the earliest of the others is.
+        # Neither a symptom nor a smaller rate is a cause; the earliest other change is.
         candidates = [each for each in changed if _may_be_cause(each)]
         cause = candidates[0] if candidates else None
     else:
@@ -212,9 +214,11 @@ def _origin_change(steps: Sequence[StepNumbers], origin: tuple[str, str] | None)
     )
 
 
-def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change | None:
+def _norm_change(
+    steps: Sequence[StepNumbers], rate_step: int | None, older: Sequence[float]
+) -> Change | None:
     norms = [each.grad_norm for each in steps]
-    known = _known(norms)
+    known = [*older, *_known(norms)]
     if len(known) < LEAST_KNOWN:
         return None
     first_shown = max(0, len(steps) - LAST_STEPS)
@@ -228,7 +232,8 @@ def _norm_change(steps: Sequence[StepNumbers], rate_step: int | None) -> Change 
         reading="No jump" if len(known) > LEAST_BEFORE else f"Known in {len(known)} steps only",
     )
     for at in range(first_shown, len(steps)):
-        norm, earlier = norms[at], [each for each in _known(norms[:at]) if math.isfinite(each)]
+        norm = norms[at]
+        earlier = [each for each in (*older, *_known(norms[:at])) if math.isfinite(each)]
         if norm is None:
             continue
         median = statistics.median(earlier) if earlier else None

@@ -47,7 +47,7 @@ class Origin:
     the `forward` of a module, between the modules in it. `gradient`: found by others, in the
     backward pass."""
     name: str
-    """Of the module; of the parameter or buffer itself for `parameter`."""
+    """Name of the module; for `parameter`, of the parameter or buffer itself."""
     after: str | None = None
     """For `operation`: the module that ran before."""
     before: str | None = None
@@ -99,6 +99,7 @@ class ForwardTracer:
         names: of modules by `id`, for those that have another name than in the traced module.
         limit_s: for all passes together.
         interrupted: called at each module; True ends the pass.
+        observe: called with the name of each module, itself and its output.
         clock: monotonic seconds.
 
     >>> tracer = ForwardTracer()
@@ -114,10 +115,11 @@ class ForwardTracer:
         *,
         limit_s: float = 20.0,
         interrupted: Callable[[], bool] = lambda: False,
+        observe: Callable[[str, nn.Module, Any], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.trace = ForwardTrace()
-        self._interrupted, self._clock = interrupted, clock
+        self._interrupted, self._observe, self._clock = interrupted, observe, clock
         self._ends_at = clock() + limit_s
         self._running: list[_Running] = []
         self._root = ""
@@ -191,6 +193,8 @@ class ForwardTracer:
         return Origin(kind="operation", name=parent.name, after=parent.last_child, before=name)
 
     def _leave(self, name: str, module: nn.Module, output: Any) -> None:
+        if self._observe is not None:
+            self._observe(name, module, output)
         ended = self._running.pop() if self._running else _Running(name)
         if self._running:
             self._running[-1].last_child = name
@@ -238,7 +242,7 @@ def _refuse_others(copied: nn.Module) -> RemovableHandle:
             return
         if any(True for _ in module.parameters()) or any(True for _ in module.buffers()):
             raise TraceEndedError(
-                f"its forward calls a {type(module).__name__} that is no part of the model"
+                f"its forward calls a {type(module).__name__} that is not part of the model"
             )
 
     return register_module_forward_pre_hook(before)

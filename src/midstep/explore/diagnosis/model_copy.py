@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from midstep.core.errors import MidstepError
 
 MOST_ATTRIBUTE_BYTES = 256 << 20
-"""Tensors and arrays that a module may hold beside its parameters and buffers."""
+"""Tensors and arrays that a module may hold besides its parameters and buffers."""
 MOST_OBJECTS = 50_000
 """Objects in its attributes; a module that holds a whole trainer or dataset is not copied."""
 _HOOKS = (
@@ -118,7 +118,7 @@ def _held_tensors(module: nn.Module, known: set[int]) -> list[Tensor]:
     """Tensors in other attributes of the modules, such as a weight that a hook has computed.
 
     Raises:
-        CopyRefusedError: there is too much to copy beside the weights.
+        CopyRefusedError: there is too much to copy besides the weights.
     """
     tensors: list[Tensor] = []
     size, seen = 0, set(known)

@@ -22,7 +22,7 @@ _COLOURS = (1, 3, 4)
 
 
 def make_plane(tensor: Any, *, colours: bool = False) -> dict[str, Any] | None:
-    """One channel of a sample as JSON; None for what is no picture, such as a vector.
+    """One channel of a sample as JSON; None for anything else, such as a vector.
 
     `levels` has a byte for each cell in base64: 0 is `low`, 254 is `high`, 255 is not finite.
 

@@ -32,7 +32,7 @@ class SampleInput:
     """The values of one sample that are not finite, in one field of the batch."""
 
     position: int
-    """In the step: samples of earlier micro-batches are counted before."""
+    """Position in the step: samples of earlier micro-batches come first."""
     field: str
     """Path of the tensor in the batch, such as `0` or `image`."""
     counts: FiniteCounts
@@ -52,7 +52,7 @@ class BatchInputs:
     samples: int
     """Samples in the step."""
     positions: tuple[int, ...]
-    """Of samples with values that are not finite, at most 128."""
+    """Positions of samples with values that are not finite, at most 128."""
     broken: int
     """How many samples that are."""
     counts: FiniteCounts

@@ -1,6 +1,6 @@
 """The files that hold what a run printed.
 
-`console.log` is the first part, or all that a process wrote to its standard output. Later parts are
+`console.log` is the first part. Later parts are
 called `console.log.OFFSET-LINE`: the first byte and the first line that each holds, counted over
 all that was printed. So a reader knows where each part belongs although others were removed.
 """
@@ -17,7 +17,9 @@ from typing import BinaryIO
 from midstep.core.files.untrusted_files import open_folder, open_plain, open_regular
 
 FIRST = "console.log"
-NAMES = r"console\.log(?:\.\d+|\.[1-9]\d{0,17}-[1-9]\d{0,17})?"
+START = "start.log"
+"""What a process that was launched for a run writes until the run is open; it is removed then."""
+NAMES = r"start\.log|console\.log(?:\.\d+|\.[1-9]\d{0,17}-[1-9]\d{0,17})?"
 """All names of such files, also those of earlier versions."""
 MOST_PARTS = 256
 """Parts that are read; a run keeps about a dozen."""

@@ -131,9 +131,9 @@ def check_line(raw: bytes) -> EventLine | None:
 def parse_record(raw: bytes) -> dict[str, Any]:
     """The fields of a line whose CRC fits.
 
-    A CRC is no signature: anybody can make a line. Numbers of more than 18 digits become None, the
-    fields that every record has get a value of their type, and what cannot be read at all becomes a
-    record with the moment `unreadable`.
+    A CRC is not a signature: anybody can make a line. Numbers of more than 18 digits become None,
+    the fields that every record has get a value of their type, and a line that cannot be read at
+    all becomes a record with the moment `unreadable`.
     """
     try:
         # The search is much faster than a call for every number.
@@ -207,7 +207,7 @@ def _is_sound(record: dict[str, Any]) -> bool:
         values = _fixed_values(record)
     except KeyError:
         return False
-    # Integers of more than 18 digits are no integers here any more.
+    # Integers of more than 18 digits are not integers here any more.
     return (
         tuple(map(type, values)) == _SOUND
         and min(*values[:4], values[8]) >= 0

@@ -1,4 +1,4 @@
-"""Names and index files of what a run logged beside numbers, in `artifacts/media`.
+"""Names and index files of what a run logged besides numbers, in `artifacts/media`.
 
 All items of one kind that were logged under one name are a group with a folder of its own. Its
 `index.json` lists them; each but a histogram has a file.
@@ -52,7 +52,7 @@ class MediaItem:
     at: float
     """When it was logged, in seconds since 1970."""
     bytes: int
-    """Of its file; 0 for a histogram."""
+    """Size of its file; 0 for a histogram."""
     about: Mapping[str, Any]
     """Size, range of values and what was left out; all of a histogram."""
 
@@ -67,9 +67,9 @@ class MediaIndex:
     logged: int
     """How many were logged; fewer are kept."""
     stride: int
-    """Every so many are kept, and the last one."""
+    """Every n-th item is kept, and the last one; this is n."""
     items: tuple[MediaItem, ...]
-    """In the order in which they were logged."""
+    """The kept items, in the order in which they were logged."""
 
     def as_bytes(self) -> bytes:
         """The content of the index file."""
@@ -114,7 +114,7 @@ def read_index(run_dir: str | Path, group: str) -> MediaIndex:
     """The index of a group by the name of its folder. No link in the run directory is followed.
 
     Raises:
-        OSError: it does not exist, or is no regular file.
+        OSError: it does not exist, or is not a regular file.
         FormatError: it is damaged, or far too large.
     """
     with open_plain(Path(run_dir), *FOLDER, group, INDEX) as file:

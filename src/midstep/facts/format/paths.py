@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from pathlib import Path
 
-from midstep.core.files.storage import make_folder, storage_error
+from midstep.core.files.storage import make_folder, make_subfolder
 
 LINEAGE = "lineage.json"
 """A file in the run directory: which timelines branch off which."""
@@ -29,10 +27,7 @@ def ensure_facts_dir(run_dir: str | Path) -> Path:
     Raises:
         StorageError: there is a link in its place.
     """
-    folder = facts_dir(run_dir)
-    if folder.is_symlink():
-        raise storage_error(folder, "write", OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
-    return make_folder(folder, mode=0o700)
+    return make_subfolder(make_folder(run_dir), "facts")
 
 
 def lock_path(run_dir: str | Path) -> Path:

@@ -119,7 +119,7 @@ def disk_bytes(run_dir: str) -> int:
 
 
 def _walk(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
-    """Path and status of everything below `folder` that is no folder."""
+    """Path and status of everything below `folder` that is not a folder."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:  # removed in the meantime, or not ours to read

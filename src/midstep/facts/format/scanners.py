@@ -41,7 +41,7 @@ CHUNK_BYTES = 4 << 20
 MOST_AT_ONCE_BYTES = 64 << 20
 """The most that `read_new_bytes` puts into memory; longer files are scanned in chunks."""
 MOST_DAMAGES = 1_000
-"""Damaged parts that are told apart; further ones are counted as one with what is between them."""
+"""Damaged parts that are listed one by one; all further ones count as one, with what is between."""
 MOST_SEARCHED = 8
 """How often over the bytes of a chunk may be checked while the next whole frame is searched."""
 MOST_FRAME_HEADS = 4096
@@ -58,7 +58,7 @@ Span = tuple[int, int, int, int]
 
 
 class DamagedBytes(NamedTuple):
-    """Bytes of a file, from `start` up to `stop`, that are no whole record."""
+    """Bytes of a file, from `start` up to `stop`, that are not a whole record."""
 
     start: int
     stop: int
@@ -77,7 +77,7 @@ class GrowingFile:
     Args:
         path: the file; it may not exist yet.
         offset: where to start.
-        held: keep the file open until `close`. A reader that polls ten times a second beside a
+        held: keep the file open until `close`. A reader that polls ten times a second next to a
             training does: every system call releases the interpreter lock and waits to get it
             back. A reader of a thousand runs does not: it would run out of descriptors.
     """

@@ -33,7 +33,7 @@ SEAL_EVERY_BYTES = 256 << 10
 IDS_CHECKSUM = "ids_checksum"
 WEIGHTS_CHECKSUM = "weights_checksum"
 CHECKSUM_NAMES = frozenset({IDS_CHECKSUM, WEIGHTS_CHECKSUM})
-"""Values that repeated steps are compared by. They are no measurements: lists, charts, streams and
+"""Values that repeated steps are compared by. They are not measurements: lists, charts, streams and
 exports leave them out; a reader that asks for one by its name gets it."""
 
 _HEADER = struct.Struct("<8sIIII32sI")

@@ -1,6 +1,6 @@
 """Names and bounds of the files that keep what a stop showed: `artifacts/evidence/STOP.zip`.
 
-A stop is named by the finished steps and the timeline; the end of an attempt has `-end` behind it.
+A stop is named by the finished steps and the timeline; the end of an attempt has the suffix `-end`.
 `docs/facts-format.md` describes what is in a file.
 """
 
@@ -51,10 +51,10 @@ class StopName(NamedTuple):
         return f"{self.id}.zip"
 
     @classmethod
-    def of(cls, text: str) -> StopName | None:
-        """Parse an id; None for a text that is none.
+    def parse(cls, text: str) -> StopName | None:
+        """Parse an id of a stop; None for any other text.
 
-        >>> StopName.of("80.t1-end"), StopName.of("../80")
+        >>> StopName.parse("80.t1-end"), StopName.parse("../80")
         (StopName(timeline=1, step=80, is_end=True), None)
         """
         match = _ID.fullmatch(text)
@@ -70,7 +70,7 @@ def list_stops(run_dir: Path) -> list[StopName]:
             files = os.listdir(folder)  # noqa: PTH208 - of an opened folder
     except OSError:  # there is none, or a link in its place
         return []
-    names = (StopName.of(name.removesuffix(".zip")) for name in files if name.endswith(".zip"))
+    names = (StopName.parse(name.removesuffix(".zip")) for name in files if name.endswith(".zip"))
     return sorted(name for name in names if name is not None)[:MOST_LISTED]
 
 

@@ -53,7 +53,7 @@ def upcast_line(raw: bytes, seq: int, began_at: float = 0.0) -> EventLine | None
     A whole line of a version that is not known keeps that version, so that readers refuse it.
 
     Args:
-        raw: the line without its newline; it is no line of today's version.
+        raw: the line without its newline; it is not a line of today's version.
         seq: the number of the line.
         began_at: when the run began, for lines that do not say their time.
 
@@ -88,7 +88,7 @@ def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     }
     meta = record.get("meta")
     if record["moment"] == Moment.START and isinstance(meta, dict):
-        # Today's start record has these beside its other fields.
+        # Today's start record has these besides its other fields.
         named = {name: meta[name] for name in ("config", "seed", "host", "name") if name in meta}
         return named | fields
     return fields
@@ -150,7 +150,7 @@ def read_version_one_csv(run_dir: Path) -> list[dict[str, Any]]:
     table = csv.DictReader(io.StringIO(text), restkey="", restval="")
     try:
         if "epoch" not in (table.fieldnames or ()):
-            raise FormatError(f"{path} has no column epoch; it is no table of scalars")
+            raise FormatError(f"{path} has no column epoch; it is not a table of scalars")
         return [record for row in table if (record := _csv_record(row)) is not None]
     except csv.Error as error:
         raise FormatError(f"{path} cannot be read as CSV: {error}") from None

@@ -27,14 +27,14 @@ class HydraFiles:
 
     config: Mapping[str, Any] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """By key the value as it was typed."""
+    """The overrides by key, as they were typed."""
 
 
 def read_hydra_files(run_dir: Path) -> HydraFiles:
     """The config and the overrides of a run.
 
     Raises:
-        FormatError: a file is no plain YAML, or reads the environment.
+        FormatError: a file is not plain YAML, or reads the environment.
     """
     config = _read_yaml(run_dir / ".hydra" / "config.yaml")
     overrides = _read_yaml(run_dir / ".hydra" / "overrides.yaml")
@@ -59,7 +59,7 @@ def split_overrides(overrides: list[str]) -> dict[str, str]:
 
 def _read_yaml(path: Path) -> Any:
     try:
-        text = read_plain(path, LARGEST_YAML_BYTES).decode("utf-8", "replace")
+        text = read_plain(path, LARGEST_YAML_BYTES, below=1).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     return load_plain_yaml(text, path)
@@ -77,7 +77,7 @@ def load_plain_yaml(text: str, path: Path) -> Any:
     try:
         import yaml
     except ImportError:
-        raise MissingExtraError.of("pyyaml", "runs") from None
+        raise MissingExtraError.for_library("pyyaml", "runs") from None
     try:
         _refuse_references(yaml, text, path)
         return yaml.safe_load(text)  # builds no Python objects from tags

@@ -74,7 +74,7 @@ def write_labels(
     """
     labels = read_labels(run_dir)
     if tags is not None:
-        labels = replace(labels, tags=tuple(tags))
+        labels = replace(labels, tags=tuple(map(mask_page_tokens, tags)))
     if note is not None:
         labels = replace(labels, note=mask_page_tokens(note))
     content = {"version": 1, "tags": list(labels.tags), "note": labels.note}

@@ -19,7 +19,7 @@ LARGEST_PLAN_BYTES = 64 << 20
 _MARKS = ("facts", ".hydra")
 """A folder that has one of these is a run."""
 _STUDY = ("plan.json", "requests")
-"""A folder that has both is a study of influence. It has facts too, but is no run."""
+"""A folder that has both is a study of influence. It has facts too, but is not a run."""
 
 
 def list_run_folders(root: str | os.PathLike[str]) -> list[str]:

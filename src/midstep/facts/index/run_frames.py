@@ -60,7 +60,7 @@ class _Epochs:
     values: Mapping[str, Any]
 
     @classmethod
-    def of(cls, history: EpochHistory) -> _Epochs:
+    def from_history(cls, history: EpochHistory) -> _Epochs:
         names, cells = history.table()
         array = np.array(cells, np.float64).reshape(-1, len(names))
         final = {_column(name): history.points(name)[2][-1] for name in history.names}
@@ -117,7 +117,7 @@ def load_runs(run_dirs: Iterable[str | Path], require_complete: bool = True) -> 
     try:
         import pandas as pd
     except ImportError:
-        raise MissingExtraError.of("pandas", "runs") from None
+        raise MissingExtraError.for_library("pandas", "runs") from None
     rows: list[dict[str, Any]] = []
     per_epoch: dict[str, pandas.DataFrame] = {}
     excluded: list[dict[str, str]] = []
@@ -151,7 +151,7 @@ def _load_run(folder: Path, *, require_complete: bool) -> tuple[dict[str, Any] |
 
 def _read_epochs(folder: Path, summary: RunSummary) -> _Epochs:
     history = summary.epochs(str(folder))
-    return _Epochs.of(history if len(history) else _csv_history(folder))
+    return _Epochs.from_history(history if len(history) else _csv_history(folder))
 
 
 def _refresh(folder: Path) -> _KnownRun:

@@ -120,7 +120,7 @@ def select(rows: Sequence[RunRow], query: RunQuery) -> RunPage:
 def value_of(row: RunRow, key: str) -> Any:
     """A field, a setting or a value of a run; None if it has none.
 
-    A key that is no field and has no `config.` or `summary.` is looked up in both.
+    A key that is not a field and has neither `config.` nor `summary.` is looked up in both.
     """
     if key in _FIELDS:
         return getattr(row, key)

@@ -65,9 +65,9 @@ class RunSummary:
     def update(self, folder: str) -> bool:
         """Read what changed in the directory; True if anything did."""
         facts = _facts_files(folder)
-        beside = {name: _stamp(f"{folder}/{name}") for name in (LABELS, LINEAGE, *_FOLDERS)}
+        stamps = {name: _stamp(f"{folder}/{name}") for name in (LABELS, LINEAGE, *_FOLDERS)}
         self.has_lease = os.path.lexists(f"{folder}/lease.json")
-        now = {**facts, **{name: stamp for name, stamp in beside.items() if stamp}}
+        now = {**facts, **{name: stamp for name, stamp in stamps.items() if stamp}}
         # A file with an error is read again each time: a repair may change neither its size nor its
         # time, as when only its permissions were wrong.
         if now == self.stamps and not self.errors:

@@ -130,7 +130,7 @@ def _open_locked(path: Path) -> int:
 def _check_one_name(descriptor: int) -> None:
     """Refuse a hard link: writing a note would change a file of another folder."""
     if os.fstat(descriptor).st_nlink > 1:
-        raise OSError(errno.EMLINK, "it is a hard link to a file that has another name, too")
+        raise OSError(errno.EMLINK, "it has another name, too (it is a hard link)")
 
 
 def _refusal(path: Path, descriptor: int) -> RunHeldError:

@@ -44,8 +44,8 @@ class LiveRows:
 class LiveTail:
     """The records that a `FactsTail` gives from now on, taken from the queue of the writer.
 
-    A poll makes no system call: each call would release the interpreter lock beside a busy training
-    and wait to get it back. If a record is missing in the queue (it was full, or a signal
+    A poll makes no system call: each call would release the interpreter lock, and wait for the busy
+    training to give it back. If a record is missing in the queue (it was full, or a signal
     interrupted the writer), this and all further records are read from disk; so are the records
     after the writer has closed.
 

@@ -1,4 +1,4 @@
-"""Reads what a run logged beside numbers. Another user may have written the folder."""
+"""Reads what a run logged besides numbers. Another user may have written the folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StoredMedia:
     """Name of its folder."""
     index: MediaIndex
     items: Sequence[MediaItem]
-    """Those of the present timeline, in the order of their steps."""
+    """The items of the present timeline, in the order of their steps."""
     abandoned: int
     """Items of steps that were left by going back."""
 

@@ -125,7 +125,7 @@ class RowTable:
         self.is_rising = bool((steps[1:] > steps[:-1]).all())
 
     def _drop_replaced(self) -> None:
-        """Remove rows that a rewind took back: those of steps that a later timeline has too.
+        """Remove the rows of rewound steps: those of steps that a later timeline has too.
 
         Afterwards fewer steps are left of each timeline, so they could not be matched any more.
         """

@@ -164,7 +164,7 @@ class SeriesStore:
     ) -> Series:
         """One series between two steps (`stop` excluded), in at most `points` points.
 
-        Rows that the run took back by going to an earlier step do not count. With a `path` only
+        Rows of rewound steps do not count. With a `path` only
         rows on that path count: the series as it was in that timeline. Of several rows of a step
         the one of the highest timeline counts, and of these the last written.
         """

@@ -136,7 +136,7 @@ def write_parquet(table: WideTable, file: BinaryIO) -> None:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtraError.of("pyarrow", "parquet") from None
+        raise MissingExtraError.for_library("pyarrow", "parquet") from None
     if len(set(table.columns)) < len(table.columns):
         raise ConfigError("two columns would have the same name; leave one of them out of names")
     fields = [(name, arrow.float64()) for name in table.columns[1:]]

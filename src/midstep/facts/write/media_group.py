@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from midstep.core.errors import StorageError
-from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.files.storage import make_subfolder, replace_bytes
 from midstep.core.files.untrusted_files import FILE_ERRORS
 from midstep.core.media.encoded_media import EncodedMedia, encode_media
 from midstep.core.media.media_value import MediaKind, MediaValue
@@ -167,7 +166,7 @@ class MediaGroup:
             (self.folder / name).unlink(missing_ok=True)
 
     def _remove_extra_last(self) -> None:
-        """A last item that is none of every n-th was kept only until there is a newer one."""
+        """A last item that is not an n-th one was kept only until there is a newer one."""
         if self.items and self.items[-1].number % self.stride:
             self._remove([self.items.pop()])
 
@@ -176,7 +175,5 @@ class MediaGroup:
         self._removed += [name for name in names if name is not None]
 
     def _make_folder(self) -> None:
-        for folder in (*reversed(self.folder.parents[:2]), self.folder):
-            if folder.is_symlink():
-                raise StorageError(f"{folder} is a link; media are written into the run only")
-            make_folder(folder, mode=0o700)
+        names = self.folder.parts[-3:]  # below the run directory
+        make_subfolder(self.folder.parents[2], *names)

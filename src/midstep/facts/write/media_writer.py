@@ -1,7 +1,7 @@
-"""`MediaWriter`: writes what a run logs beside numbers, on a thread of its own.
+"""`MediaWriter`: writes what a run logs besides numbers, on a thread of its own.
 
-The thread lives only while there is something to write. It is no daemon: it may read from a device,
-and a daemon that does so while the interpreter ends would abort the process.
+The thread lives only while there is something to write. It is not a daemon: it may read from a
+device, and a daemon that does so while the interpreter ends would abort the process.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class MediaWriter:
         return group.flushed_at + FLUSH_EVERY_S
 
     def _guarded(self, key: str, write: Callable[[], object]) -> None:
-        """Write something; whatever is wrong with it is said once, and the training goes on."""
+        """Call `write`; an error is reported once, and the training continues."""
         if self._fault is not None:
             self._refuse(key, self._fault)
             return

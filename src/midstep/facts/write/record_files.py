@@ -133,7 +133,7 @@ class RecordFiles:
                 self._remember(layout)
             self.seq = seq  # last: from here on the row counts as written
         except BaseException:
-            # The layout is dropped too: its definition may be in the part that is taken back.
+            # The layout is dropped too: its definition may be in the part that is removed.
             self._layouts.pop(names, None)
             steps.take_back(before)
             self._block_start, self._block_crc = block_start, block_crc

@@ -10,7 +10,7 @@ from typing import Any
 
 from midstep.core.files.storage import (
     AppendFile,
-    make_folder,
+    make_subfolder,
     remove_temporaries,
     replace_bytes,
     storage_errors,
@@ -43,7 +43,9 @@ def recover(run_dir: Path, *, rank: int, attempt: int) -> RecoveredState:
     state = RecoveredState()
     if rank == 0:  # it holds the lock, so nobody else is in the middle of a replace
         remove_temporaries(facts_dir(run_dir))
-        remove_temporaries(facts_dir(run_dir) / "quarantine")
+        quarantine = facts_dir(run_dir) / "quarantine"
+        if not quarantine.is_symlink():
+            remove_temporaries(quarantine)
     events = events_path(run_dir, rank, attempt)
     _recover_events(events, state)
     steps = list_steps_files(run_dir, rank)
@@ -116,7 +118,7 @@ def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredSta
         copy = path.parent / "quarantine" / f"{path.name}.{damage.start}-{damage.stop}"
         if copy.exists():  # an earlier attempt copied it, and recorded it
             continue
-        make_folder(copy.parent)
+        make_subfolder(path.parent, copy.parent.name)
         replace_bytes(copy, _read_damage(path, damage), mode=0o600)
         state.notes.append(
             {

@@ -117,7 +117,7 @@ class ValueChecks:
         return None
 
     def scalars(self, values: Mapping[str, Any]) -> dict[str, float | DeviceScalar]:
-        """Those of `values` that can be written, under names that can be written."""
+        """The `values` that can be written, under names that can be written."""
         scalars: dict[str, float | DeviceScalar] = {}
         for name, value in values.items():
             if len(scalars) == MAXIMUM_NAMES:

@@ -3,7 +3,7 @@
 As long as the queue is empty, the caller writes its record itself. A value that is still on a
 device, a write over 20 ms or an error of the disk makes records wait in a bounded queue. They are
 written in order and in short turns, by one thread at a time: the flush thread and, once the disk
-is fast again, callers too. Beside a caller that logs without a pause, the flush thread gets the
+is fast again, callers too. Next to a caller that logs without a pause, the flush thread gets the
 interpreter lock only for a row now and then, so it would not catch up alone. When the queue is
 empty, callers write their records themselves again.
 """

@@ -238,6 +238,7 @@ class FactsWriter:
             return
         if self._media is not None:  # before the facts close: it may have to note something there
             self._media.close()
+        # Before the thread stops: no record may come after the queue was written for the last time.
         self._closed_reason = "this writer is closed; open a new one"
         atexit.unregister(self.close)
         try:
@@ -245,6 +246,7 @@ class FactsWriter:
         finally:
             _open_writers.pop(self._key, None)
             self._files.close()
+            # Last: from here on another process may append to these files.
             if self._lock is not None:
                 self._lock.release()
 

@@ -63,7 +63,7 @@ def _add_microbatch(
     scored = head_pass(
         out,
         head,
-        ResponseTokens.of(microbatch, batch.token_weights_NT, out),
+        ResponseTokens.from_microbatch(microbatch, batch.token_weights_NT, out),
         with_bias=bias is not None,
         weight_sum_VC=None if weight is None else sums[weight],
     )
@@ -86,7 +86,7 @@ def score(parts: ModelParts, batch: RecordedBatch) -> None:
     """Write the token log-probabilities of a batch to `batch.logp`, without gradients."""
     for index, microbatch in enumerate(batch.microbatches):
         out = parts.outputs(microbatch.input_ids)
-        responses = ResponseTokens.of(microbatch, batch.token_weights_NT, out)
+        responses = ResponseTokens.from_microbatch(microbatch, batch.token_weights_NT, out)
         batch.logp[index] = head_pass(out, parts.head, responses, with_gradient=False).logp_BR
 
 
@@ -105,7 +105,7 @@ def score_gradients(
                 "no trained parameter influences the logits, so there is no gradient to compute: "
                 "unfreeze the parameters that are trained"
             )
-        responses = ResponseTokens.of(microbatch, token_weights_NT, logits)
+        responses = ResponseTokens.from_microbatch(microbatch, token_weights_NT, logits)
         logit_grads = logits_pass(logits, responses).grad
         return torch.autograd.grad(logits, parameters, logit_grads, allow_unused=True)
 

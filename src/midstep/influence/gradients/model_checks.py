@@ -161,6 +161,6 @@ def _check_causal(
     if float((after - before).abs().max()) > allowed or is_masked:
         raise ConfigError(
             f"{name} is not a causal language model: its logits for a token change with the tokens "
-            "after it, so they are no log-probabilities of the next token. Masked language models "
+            "after it, so they are not log-probabilities of the next token. Masked language models "
             "(BERT) are not supported; load a causal model, or set is_decoder=True"
         )

@@ -118,7 +118,7 @@ class ModelPasses:
         scored = head_pass(
             out,
             head,
-            ResponseTokens.of(microbatch, batch.token_weights_NT, out),
+            ResponseTokens.from_microbatch(microbatch, batch.token_weights_NT, out),
             with_bias=bias is not None,
             directions={label: each[weight] for label, each in by_label.items() if weight},
         )

@@ -47,7 +47,7 @@ class ResponseTokens:
     """1 at real response tokens, 0 at padding."""
 
     @classmethod
-    def of(
+    def from_microbatch(
         cls, microbatch: Microbatch, token_weights_NT: Tensor, outputs: Tensor
     ) -> ResponseTokens:
         """The responses of a micro-batch; the type of `outputs` decides that of the weights."""

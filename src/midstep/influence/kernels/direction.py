@@ -63,7 +63,7 @@ def token_tangents(
         # The fused attention kernels of torch have no forward-mode derivative.
         with sdpa_kernel(SDPBackend.MATH):
             state, tangent = _forward_dual(parts, microbatch.input_ids, direction)
-        responses = ResponseTokens.of(microbatch, batch.token_weights_NT, state)
+        responses = ResponseTokens.from_microbatch(microbatch, batch.token_weights_NT, state)
         state_index = responses.positions_BR[..., None].expand(-1, -1, state.shape[-1])
         changes = _head_tangent(
             parts,
@@ -125,7 +125,7 @@ def _swap_in_duals(
                 duals[name] = forward_ad.make_dual(parameter.detach(), moved)  # type: ignore[no-untyped-call]
             swapped.append((module, key, parameter))
     for module, key, parameter in swapped:
-        # `setattr` refuses a tensor that is no parameter; the table itself takes it.
+        # `setattr` refuses a tensor that is not a parameter; the table itself takes it.
         module._parameters[key] = duals[names[id(parameter)]]  # type: ignore[assignment]
     return swapped
 

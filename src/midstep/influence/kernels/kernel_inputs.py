@@ -135,13 +135,15 @@ class DescentRates:
     """Learning rates and weight decay of `torch.optim.SGD`, by parameter name."""
 
     lr: float
-    """Of the fastest group."""
+    """Learning rate of the fastest group."""
     ratios: Mapping[str, float]
     """Learning rate of each parameter over `lr`."""
     decay: Mapping[str, float]
 
     @classmethod
-    def of(cls, optimizer: Optimizer, model: nn.Module, names: Sequence[str]) -> DescentRates:
+    def from_optimizer(
+        cls, optimizer: Optimizer, model: nn.Module, names: Sequence[str]
+    ) -> DescentRates:
         """The rates of the parameters `names`; an error when the optimizer lacks one."""
         by_identity = {id(each): name for name, each in model.named_parameters()}
         groups = {
@@ -182,7 +184,7 @@ def step_preconditioner(
         check_described(optimizer, name)
         # With Adam, `sgd` is the plain inner product at rate 1, not the step of Adam.
         if is_sgd(optimizer):
-            rates = DescentRates.of(optimizer, model, names)
+            rates = DescentRates.from_optimizer(optimizer, model, names)
             return make_preconditioner(
                 name,
                 None,

@@ -43,7 +43,7 @@ class Workload:
     layer_values: int
     """Values recorded per token in all modules (inputs and gradients of outputs)."""
     block_values: int
-    """The same for the largest block alone."""
+    """The same number for the largest block alone."""
     width: int
     blocks: int
     vocabulary: int

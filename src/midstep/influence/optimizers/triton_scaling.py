@@ -2,7 +2,7 @@
 
 The compiled functions read the gradients twice and write them once. Here a program keeps its
 columns of all sequences in registers in between. It needs a GPU and Triton, which PyTorch brings
-there; elsewhere the compiled functions of `kernels.contraction` are used.
+there; elsewhere the compiled functions of `kernels.tile_contraction` are used.
 
 Shapes: U sequences, P values of a tile, R rows and C columns of it.
 """

@@ -57,7 +57,7 @@ class GSM8K:
         reasoning, _, final = solution.rpartition("####")
         answer = final.strip()
         digest = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
-        # Solutions contain calculator annotations such as <<48/2=24>>, which are no part of the
+        # Solutions contain calculator annotations such as <<48/2=24>>, which are not part of the
         # text.
         thinking = _CALCULATION.sub("", reasoning).strip()
         return Prompt(

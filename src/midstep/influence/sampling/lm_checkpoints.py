@@ -77,7 +77,7 @@ def load_checkpoint(
     if "model_type" in config:
         return _load_hugging_face(folder, device, dtype)
     raise FormatError(
-        f"{folder} is no checkpoint of midstep or transformers: its config.json "
+        f"{folder} is not a checkpoint of midstep or transformers: its config.json "
         "has no 'format' and no 'model_type'"
     )
 
@@ -119,7 +119,7 @@ def _load_hugging_face(folder: Path, device: str, dtype: str | None) -> tuple[nn
     try:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError:
-        raise MissingExtraError.of("transformers", "hf") from None
+        raise MissingExtraError.for_library("transformers", "hf") from None
     torch_dtype = DTYPES[dtype] if dtype else "auto"
     try:
         # Local safetensors only: pickled weights can run code, and no download may happen here.

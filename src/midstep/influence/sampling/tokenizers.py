@@ -113,7 +113,7 @@ class HuggingFaceTokenizer:
         if tokenizer.eos_token_id is None:
             raise ConfigError(
                 "the tokenizer has no end token, so a response cannot end; "
-                "set tokenizer.eos_token and save the tokenizer beside the checkpoint"
+                "set tokenizer.eos_token and save the tokenizer next to the checkpoint"
             )
         self.end_id = int(tokenizer.eos_token_id)
         # Padding is masked in attention and in every sum, so the end token works too.

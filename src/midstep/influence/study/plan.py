@@ -244,7 +244,7 @@ def _parse_file(file: Path) -> Any:
     try:
         import yaml
     except ImportError:
-        raise MissingExtraError.of("pyyaml", "influence") from None
+        raise MissingExtraError.for_library("pyyaml", "influence") from None
     try:
         return yaml.safe_load(text)  # builds no Python objects from tags
     except yaml.YAMLError as error:

@@ -76,9 +76,9 @@ class RequestResult:
     """The result of one request: the change of each sequence, and its contributors."""
 
     name: str
-    """The request's."""
+    """Name of the request."""
     kind: str
-    """The request's."""
+    """Kind of the request."""
     batch: GeneratedBatch
     """The evaluated batch E."""
     delta: Mapping[str, Tensor]

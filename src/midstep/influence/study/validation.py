@@ -95,7 +95,7 @@ class Validation:
     entropy_change: tuple[float, ...]
     """Change of the mean entropy of a response token after the true step, for each rate."""
     entropy_predicted: tuple[float, ...]
-    """The same to first order."""
+    """The same change as it is predicted to first order."""
     dtype: str
     """Type of the copies of weights and optimizer state that steps and prediction were made on."""
     rounding: float | None = None

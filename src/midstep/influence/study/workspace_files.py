@@ -34,7 +34,7 @@ def _digest_in(description: Mapping[str, Any]) -> object:
 
 
 def batch_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder with the sequences of a workspace or request, beside its own."""
+    """The folder with the sequences of a workspace or request, next to its own."""
     return Path(f"{os.fspath(path)}.batch")
 
 

@@ -47,7 +47,7 @@ def _check_values(value: Any) -> None:
         deeper: list[Any] = []
         for item in level:
             if isinstance(item, str) and not _is_unicode(item):
-                raise Refusal(400, "json", "a string contains a lone surrogate: no valid Unicode")
+                raise Refusal(400, "json", "a string has a lone surrogate, so it is not Unicode")
             if isinstance(item, dict):
                 deeper.extend(item)
                 deeper.extend(item.values())

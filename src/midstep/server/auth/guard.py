@@ -300,6 +300,7 @@ def _is_forwarded(scope: Scope, host: str) -> bool:
 
 
 def _check_origin(headers: Any, host: str) -> None:
+    # Programs send no Origin; a browser sends one with every write, also to another site.
     origins = _all(headers, b"origin")
     if origins and origins != [f"http://{host}".encode("latin-1")]:
         raise Refusal(403, "origin", "Requests from other pages are refused.")

@@ -11,8 +11,9 @@ PRIVATE: Mapping[str, frozenset[str]] = {
     Moment.START: frozenset({"argv", "cwd"}),
     Moment.EXCEPTION: frozenset({"traceback"}),
 }
-"""By moment. A command line may contain a secret, a folder its owner's name, and the source lines
-and messages of a traceback any value of the program. The error itself is the reason of the end."""
+"""Private fields by moment. A command line may contain a secret, a folder its owner's name, and the
+source lines and messages of a traceback any value of the program. The error itself is the reason of
+the end."""
 
 
 def has_private(moment: str) -> bool:

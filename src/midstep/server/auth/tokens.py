@@ -74,7 +74,7 @@ class Tokens:
         """The saved tokens of `outputs_root`; None when there are none. Nothing is written."""
         return _read(root_file(outputs_root, "token"))
 
-    def of(self, role: Role) -> str:
+    def token(self, role: Role) -> str:
         """The token of a role."""
         return self.control if role == "control" else self.viewer
 

@@ -108,7 +108,7 @@ class DatasetMapOut(Out):
     shares: list[Number]
     """Share of the variance of the questions along each axis."""
     centroids: MapPoints
-    """In the order of the clusters."""
+    """One centroid for each cluster, in the order of the clusters."""
     questions: MapQuestions
     of: int
     """Number of pairs from which the sample was drawn."""

@@ -102,7 +102,7 @@ def _scope(scope: Scope, address: str) -> Scope:
         raise Refusal(422, "invalid", f"ask: {NAME} cannot contain itself.", field="ask")
     # The pattern of a route also fits an address with a line break after it.
     if not name.isprintable():
-        raise Refusal(422, "invalid", f"ask: {name!r} is no address.", field="ask")
+        raise Refusal(422, "invalid", f"ask: expected an address, got {name!r}.", field="ask")
     return {
         **{key: value for key, value in scope.items() if key not in _ROUTE_KEYS},
         _IS_PART: True,

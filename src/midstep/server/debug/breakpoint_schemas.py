@@ -171,14 +171,14 @@ class Evidence(Out):
 
     breakpoint: int
     condition: str
-    """In words: `loss z-score > 4`."""
+    """The condition in words: `loss z-score > 4`."""
     value: Number | None
     limit: Number | None
     step: int
     samples: list[int]
     """Ids of the samples that contribute most, at most 128."""
     note: str | None = None
-    """For example: `6 of 128 samples carry 38 % of the loss`."""
+    """A note, for example: `6 of 128 samples carry 38 % of the loss`."""
     layer: str | None = None
     """Name of the parameter or module, if a rule names one."""
     action: Action = "pause"
@@ -220,9 +220,9 @@ class SourceTrajectories(Out):
 
     watched: list[int]
     trajectories: dict[str, list[dict[str, Number | None]]]
-    """By feature id."""
+    """Points by feature id."""
     pairwise: dict[str, list[dict[str, Number]]]
-    """By pair `a,b` with a < b: points `{step, cos}`."""
+    """Points `{step, cos}` by pair `a,b` with a < b."""
 
 
 class TrajectoriesOut(SourceTrajectories):

@@ -105,7 +105,8 @@ async def _check_rewind(run: RunView) -> None:
     control = await run_in_threadpool(run.control)
     if BACK.name not in control.queue.registry:
         reason = run.rewind()["reason"]
-        raise Refusal(409, "no_rewind", reason or "This run cannot be taken back.")
+        sentences = ("This run cannot go back.", reason)
+        raise Refusal(409, "no_rewind", " ".join(filter(None, sentences)))
 
 
 for each in COMMANDS.values():

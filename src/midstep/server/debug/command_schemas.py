@@ -145,12 +145,13 @@ def command_json(record: CommandRecord) -> dict[str, Any]:
 
 
 class RepeatedOut(Out):
-    """Steps that were made again, compared with the record of the first time."""
+    """Repeated steps, compared with the record of the first time."""
 
     exact: bool | None
     """Whether they gave the same bits; null if that is unknown, or a difference is explained."""
-    verdict: Literal["exact", "moved", "differs", "close"] | None
-    """`moved`: ids or learning rate differ. `differs`: loss or weights do. `close`: something
+    verdict: Literal["exact", "repeatable", "moved", "differs", "close"] | None
+    """`repeatable`: there is no record, and a step that was made twice came out alike. `moved`: ids
+    or learning rate differ. `differs`: loss or weights do. `close`: something
     else explains the difference. null: nothing was compared."""
     text: str
     cause: str
@@ -206,11 +207,11 @@ class StateOut(Out):
     """The step of the last stop whose cause was looked for; GET …/diagnosis has the answer. For an
     error it is the step that raised."""
     repeated: RepeatedOut | None = None
-    """How the steps that were made again last, after a resume or `back`, came out."""
+    """How the last repeated steps, after a resume or `back`, compare with the first time."""
     phase: str | None = None
     """Long work between two steps, such as a validation, under the name that the loop gave it."""
     phase_s: float | None = None
-    """For how long that work lasts, if the loop has named it."""
+    """How long that work has lasted, if the loop has named it."""
     waiting_for: str | None
     """What a pause waits for: `in validation, 40 of 79`."""
     reason: str | None

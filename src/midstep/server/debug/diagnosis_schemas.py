@@ -18,14 +18,14 @@ class OriginOut(Out):
     kind: Literal["input", "parameter", "module", "operation", "gradient"]
     """`operation`: code of a `forward` between two modules, or the loss."""
     name: Name
-    """Of the module or parameter; `loss` for the loss; empty for the model itself."""
+    """Name of the module or parameter; `loss` for the loss; empty for the model itself."""
 
 
 class BadInputOut(Out):
     """The values of one sample that are not finite."""
 
     position: int
-    """In the step, counted from 0."""
+    """Position of the sample in the step, counted from 0."""
     sample: int | None
     """Its id; null if the loader knows none."""
     field: Name
@@ -96,7 +96,7 @@ class PicturesOut(Out):
     input: PlaneOut | None
     output: PlaneOut | None
     position: int
-    """Of the sample in the step."""
+    """Position of the sample in the step."""
     output_of: Name | None
     """The module that returned the output."""
 

@@ -186,9 +186,9 @@ class _Exchange:
 
     async def _send_request(self, body: bytes) -> Head:
         scope = self.scope
-        # Read anew for each request: `midstep serve --new-token` may have replaced the tokens.
+        # Read again for each request: `midstep serve --new-token` may have replaced the tokens.
         tokens = await asyncio.to_thread(Tokens.for_root, self.target.run_dir.parent)
-        secret = b"Bearer " + tokens.of(scope["state"]["midstep_role"]).encode()
+        secret = b"Bearer " + tokens.token(scope["state"]["midstep_role"]).encode()
         query = scope.get("query_string", b"")
         target = scope.get("raw_path") or scope["path"].encode()
         headers = [pair for pair in scope["headers"] if pair[0].lower() in _REQUEST_HEADERS]

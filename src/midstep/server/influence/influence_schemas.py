@@ -48,7 +48,7 @@ class InfluenceContributor(Out):
 
     sequence_id: str
     contribution: Number
-    """In nats, signed."""
+    """The contribution in nats, with its sign."""
     kernel: Number
     cosine: Number
     advantage: Number | None

@@ -140,7 +140,7 @@ def _parse(stored: StoredInfluence) -> dict[str, Any]:
         with stored.open(_RESULTS) as file:
             results = strict_json.loads(file.read(MOST_BYTES + 1))
     except OSError:
-        raise damaged(stored, "results.json is missing or no regular file") from None
+        raise damaged(stored, "results.json is missing or is not a regular file") from None
     except FormatError:
         raise damaged(stored, "results.json is not strict JSON") from None
     if not isinstance(results, dict) or results.get("format") != FORMAT:

@@ -1,1 +1,1 @@
-"""What runs logged beside numbers: lists, pictures, texts, histograms, tables."""
+"""What runs logged besides numbers: lists, pictures, texts, histograms, tables."""

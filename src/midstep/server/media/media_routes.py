@@ -1,4 +1,4 @@
-"""Routes of what a run logged beside numbers.
+"""Routes of what a run logged besides numbers.
 
 They read the files of the run, live or ended, and never wait for its process. A view-only link may
 read them, as it may read the samples of a batch: a training logs them to be shown.
@@ -40,13 +40,13 @@ Number = Annotated[int, InPath(ge=0, le=2**53, description="One of the numbers o
 
 
 class MediaReaders:
-    """The readers of runs that were looked at last. Safe to use from several threads."""
+    """The readers of the runs that were requested last. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._readers: OrderedDict[Path, MediaReader] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, run_dir: Path) -> MediaReader:
+    def reader(self, run_dir: Path) -> MediaReader:
         """The reader of a run directory."""
         with self._lock:
             reader = self._readers.pop(run_dir, None) or MediaReader(run_dir)
@@ -59,7 +59,7 @@ class MediaReaders:
 def reader_of(request: Request, folder: RunFolder) -> MediaReader:
     """The media of the run in the address."""
     readers: MediaReaders = request.app.state.media
-    return readers.of(folder)
+    return readers.reader(folder)
 
 
 Media = Annotated[MediaReader, Depends(reader_of)]

@@ -1,4 +1,4 @@
-"""Responses about what a run logged beside numbers."""
+"""Responses about what a run logged besides numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MediaGroupOut(Out):
     abandoned: int
     """Kept ones of steps that were left by going back; they are not among the items."""
     bytes: int
-    """What is kept takes so much on disk."""
+    """Size on disk of what is kept."""
     numbers: list[int]
     """Which ones are kept, counted from 0 over all that were logged."""
     steps: list[int]
@@ -28,10 +28,10 @@ class MediaGroupOut(Out):
 
 
 class MediaListOut(Out):
-    """Everything that a run logged beside numbers."""
+    """Everything that a run logged besides numbers."""
 
     groups: list[MediaGroupOut]
-    """By name."""
+    """The groups, sorted by name."""
 
 
 class PictureOut(Out):
@@ -46,7 +46,7 @@ class PictureOut(Out):
     nonfinite: int
     """Values that are NaN or infinite; their pixels have a colour of their own."""
     every: int
-    """Every so many pixels are shown of a very large picture."""
+    """Of a very large picture only every n-th pixel is shown; this is n."""
     tiles: int
     """Pictures side by side; 1 for a single one."""
     of: int
@@ -63,7 +63,7 @@ class HistogramOut(Out):
     counts: list[int]
     """Values in each bin."""
     mean: float | None
-    """Of the finite values; null if there are none."""
+    """Mean of the finite values; null if there are none."""
     values: int
     """How many values were logged."""
     counted: int
@@ -76,7 +76,7 @@ class TextAboutOut(Out):
     """What is known of a text."""
 
     characters: int
-    """Of the whole text."""
+    """Length of the whole text."""
     cut: bool
     """Whether only its beginning was kept."""
 
@@ -111,7 +111,7 @@ class MediaGroupDetail(MediaGroupOut):
     """A group with what is known of each item."""
 
     items: list[MediaItemOut]
-    """By step."""
+    """The items, sorted by step."""
 
 
 class MediaContentOut(Out):
@@ -120,6 +120,6 @@ class MediaContentOut(Out):
     text: str | None
     """Null for a table."""
     columns: list[str]
-    """Of a table."""
+    """Names of the columns of a table."""
     rows: list[list[MediaCell | Number]]
-    """Of a table; each has a cell for each column."""
+    """Rows of a table; each has a cell for each column."""

@@ -53,7 +53,7 @@ def parse_script(text: str, cwd: Path, *, number: int = 1) -> AllowedScript:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no command line: {error}") from None
+        raise ConfigError(f"cannot read the command line {text!r}: {error}") from None
     is_module = words[:1] == ["-m"]
     target, *arguments = words[is_module:] or [""]
     if not target:

@@ -45,6 +45,8 @@ def end_process(run_dir: Path, how: How) -> int:
 
 def _find_holder(run_dir: Path) -> int:
     """The process that holds the run's lock, if it runs on this machine and is not this one."""
+    if run_dir.is_symlink():
+        raise ControlError("its directory is a link to another run; name that one")
     pid, holder = lock_holder(run_dir), last_holder(run_dir)
     if pid is None:
         raise _gone()

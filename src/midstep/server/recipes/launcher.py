@@ -16,12 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, MidstepError
-from midstep.core.files.untrusted_files import open_plain, open_regular
+from midstep.core.files.masked_text import mask_page_tokens
+from midstep.core.files.storage import storage_errors
+from midstep.core.files.untrusted_files import open_for_writing, open_plain
 from midstep.core.ids import new_run_id
+from midstep.facts.format.console_parts import START
 from midstep.loops.recipes import find_recipe
 from midstep.server.recipes.allowed_scripts import AllowedScript
 from midstep.session.run_directory import new_directory
@@ -29,7 +32,6 @@ from midstep.session.run_directory import new_directory
 RECIPE_CHILD = "midstep.live.recipe_process"
 SCRIPT_CHILD = "midstep.live.script.program.launched_script"
 """The modules that a process runs. They lie above `server`, so they are not imported here."""
-CONSOLE = "console.log"
 START_S = 120.0
 """Time for a process to start its run. A busy machine takes long to load torch and the data."""
 REMEMBERED = 1_000
@@ -69,7 +71,7 @@ class NewRun:
     module: str
     """The module that it runs."""
     name: str
-    """Of the run."""
+    """Name of the run."""
     fields: Mapping[str, Any]
     """Its request, without the place of the run."""
     cwd: Path | None = None
@@ -179,15 +181,15 @@ class Launcher:
         if answer.get("started") is not True:
             raise _start_error(run_dir, answer)
         if "run_id" in answer:  # the script opened a run of its own, in a directory of its own
-            _move_console(run_dir, Path(str(answer["run_dir"])))
             return LaunchedRun(run_id=str(answer["run_id"]), run_dir=Path(str(answer["run_dir"])))
         return LaunchedRun(run_id=run_id, run_dir=run_dir)
 
     def _spawn(self, run_dir: Path, new: NewRun, fields: Mapping[str, Any], write_end: int) -> None:
         """Start the process, hand it its request, and close our copy of the pipe's end."""
         try:
-            # For this user alone: what a process prints may hold secrets.
-            with open(run_dir / CONSOLE, "ab", opener=open_regular) as console:
+            # Read if the start fails. Once the run is open, the process lets go of the file: the
+            # run then keeps what is printed, within bounds and with tokens masked.
+            with open_console(run_dir / START) as console:
                 child = subprocess.Popen(  # noqa: S603 - our own module; the rest goes by stdin
                     # -P: `-m` puts the working directory first on the path of modules, and a
                     # `torch.py` that lies there would be executed.
@@ -226,17 +228,13 @@ def _read_answer(descriptor: int, timeout_s: float) -> dict[str, Any]:
 
 
 def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
-    """Why there is no run. A directory with nothing but the console in it is removed."""
+    """Why there is no run. A directory with nothing but what was printed in it is removed."""
     if answer.get("late") is True:
         return MidstepError(
             f"the run in {run_dir.name} has not started yet; the list shows it when it does"
         )
-    console = run_dir / CONSOLE
-    output = console_tail(console)
-    with suppress(OSError):  # the directory then stays, for the user to look into
-        if {entry.name for entry in run_dir.iterdir()} == {CONSOLE}:
-            console.unlink()
-            run_dir.rmdir()
+    output = console_tail(run_dir / START)
+    remove_failed_start(run_dir)
     if "refused" in answer:
         return ConfigError(str(answer["refused"]))
     return MidstepError(
@@ -244,17 +242,27 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
     )
 
 
-def _move_console(made_dir: Path, run_dir: Path) -> None:
-    """Move what a script prints to the run that it opened, unless that has a console already."""
-    with suppress(OSError):  # on another disk, or not ours: then it stays where it is
-        if not (run_dir / CONSOLE).exists():
-            (made_dir / CONSOLE).rename(run_dir / CONSOLE)
-            made_dir.rmdir()
+def remove_failed_start(run_dir: Path) -> None:
+    """Remove a directory in which there is nothing but what its process printed."""
+    with suppress(OSError):  # it then stays, for the user to look into
+        if {entry.name for entry in run_dir.iterdir()} == {START}:
+            (run_dir / START).unlink()
+            run_dir.rmdir()
+
+
+def open_console(path: Path) -> BinaryIO:
+    """The file that a process prints to; created for this user alone.
+
+    Raises:
+        StorageError: it is a link or a pipe, or has a second name.
+    """
+    with storage_errors(path, "open"):
+        return open(path, "ab", opener=open_for_writing)
 
 
 def console_tail(path: Path) -> str:
-    """The end of what a process printed; empty when it cannot be read."""
+    """The end of what a process printed, tokens masked; empty when it cannot be read."""
     with suppress(OSError), open_plain(path.parent, path.name) as file:
         file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
-        return file.read(TAIL_BYTES).decode(errors="replace").strip()
+        return mask_page_tokens(file.read(TAIL_BYTES).decode(errors="replace").strip())
     return ""

@@ -116,7 +116,7 @@ class PreviewOut(Out):
     """All settings that a run would have."""
 
     config: str
-    """As YAML."""
+    """The settings as YAML."""
 
 
 class StartIn(PreviewIn):

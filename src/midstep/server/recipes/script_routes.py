@@ -65,7 +65,7 @@ class ScriptStartIn(In):
 def script_list(request: Request, controls: CanControl) -> Response:
     """The scripts that can be started by id."""
     scripts, launcher = _scripts(request), _launcher(request)
-    # A command line is no part of what a view-only link may see.
+    # A view-only link may not see command lines.
     listed = scripts.values() if controls and launcher is not None else ()
     why_not = VIEW_ONLY if not controls else None if listed else NO_SCRIPTS
     rows = [{"id": each.id, "title": each.title, "name": each.name} for each in listed]

@@ -73,16 +73,16 @@ class KeptCheckpoint(Out):
 
 
 class EvidenceOut(Out):
-    """What was kept of a run beside its facts."""
+    """What was kept of a run besides its facts."""
 
     stops: list[KeptStopOut]
-    """By time, without the ends; the last 500."""
+    """The last 500 stops, sorted by time, without the ends."""
     end: KeptStopOut | None
     """The end of the last attempt; null if it left none, as after a kill."""
     shown: str | None
     """The stop that GET …/debug/batch shows of a run that has ended."""
     checkpoints: list[KeptCheckpoint]
-    """By step."""
+    """The checkpoints, sorted by step."""
     console_bytes: int
     """What was printed, as far as it was kept."""
     bytes: int

@@ -187,7 +187,7 @@ class KeptStops:
     def __init__(self, run_dir: Path, last: Callable[[], KeptStep | None]) -> None:
         self._run_dir, self._last = run_dir, last
 
-    def of(self, stop: str | None) -> KeptStep | None:
+    def find(self, stop: str | None) -> KeptStep | None:
         """What was kept of a stop; None if nothing kept is shown, as of a live run.
 
         Args:
@@ -205,7 +205,7 @@ def named_step(run_dir: Path, stop: str) -> KeptStep:
     Raises:
         Refusal: 404, also for an id that is none; it is never part of a path as it came.
     """
-    name = StopName.of(stop)
+    name = StopName.parse(stop)
     kept = None if name is None else read_stop(run_dir, name)
     if kept is None:
         raise Refusal(404, "no_stop", NO_STOP)
@@ -215,7 +215,7 @@ def named_step(run_dir: Path, stop: str) -> KeptStep:
 def newest_step(
     stops: Iterable[KeptStop], timeline: int, rewinds: Iterable[Rewind]
 ) -> KeptStep | None:
-    """The newest stop that belongs to a timeline; those of steps that were taken back do not."""
+    """The newest stop that belongs to a timeline; stops of rewound steps do not."""
     limits = path_of(timeline, rewinds).limits
     on_path = [stop for stop in stops if is_on_path(stop.name, limits)]
     return KeptStep(on_path[-1]) if on_path else None

@@ -97,15 +97,15 @@ class LiveRunView(RunView):
         self, first: int, count: int | None
     ) -> CapturedBatch | CapturedSamples | None:
         """The newest capture with these samples; the first call waits up to 2 s for a step."""
-        return self._controller.captures.read_samples(first, count)
+        return self._controller.captures.reader.read_samples(first, count)
 
     def capture_named(self, etag: str) -> CapturedBatch | CapturedSamples | None:
         """The capture of a batch with this etag; None if it is not held."""
-        return self._controller.captures.with_etag(etag)
+        return self._controller.captures.reader.with_etag(etag)
 
     def step_data(self, key: str | None = None) -> StepData:
         """The newest step data; the first call for a key waits up to 2 s for a step."""
-        return self._controller.captures.read_step_data(key)
+        return self._controller.captures.reader.read_step_data(key)
 
     def weight_names(self) -> list[str]:
         """Tensors whose change by a step can be read, the default one first."""
@@ -164,7 +164,7 @@ class LiveRunView(RunView):
 
     def capture_notices(self, stream: str) -> list[CaptureNotice]:
         """The captures of a stream that can be read now."""
-        return self._notices.of(stream)
+        return self._notices.list_notices(stream)
 
     def control(self) -> DebugController:
         """The controller of the run. A run of this process never refuses here."""

@@ -58,7 +58,7 @@ class _Facts:
     """What the facts say of stops."""
 
     limits: Mapping[int, int | None]
-    """Of the path to the present timeline."""
+    """The last step that counts of each timeline on the path to the present one."""
     attempt: int
     hits: list[dict[str, Any]]
     """Stops by breakpoints, described as far as facts can."""
@@ -106,7 +106,7 @@ def _read_facts(folder: Path) -> _Facts:
 
 
 def _began(command: Mapping[str, Any]) -> float:
-    """When a command let the run go on. One of several steps is recorded when these are made."""
+    """When a command let the run continue. A command of several steps is recorded at its end."""
     wall, took = float(command["wall"]), command.get("duration_s")
     if command["command"] in ("step", "run_until") and isinstance(took, int | float):
         return wall - took

@@ -28,7 +28,6 @@ from midstep.facts.format.run_files import RunFile, list_files
 from midstep.facts.index.labels import write_labels
 from midstep.facts.index.run_query import RunQuery
 from midstep.facts.read.console_text import read_console
-from midstep.loops.sweep.plan import PLAN
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
@@ -147,8 +146,6 @@ def _headers(file: RunFile) -> dict[str, str]:
 
 @router.get("/console", response_model=ConsoleOut)
 def console(
-    request: Request,
-    run_id: RunId,
     folder: RunFolder,
     controls: CanControl,
     after: Annotated[
@@ -165,23 +162,15 @@ def console(
     """
     if not controls:
         raise Refusal(403, "view_only", FILES_VIEW_ONLY)
-    of = _printed_by(request, run_id, folder)
     if stop is not None:
         text = named_step(folder, stop).console() or ""
         size = len(text.encode())
         whole = {"text": text, "start": 0, "end": size, "size": size, "line": None}
-        return StrictJsonResponse({**whole, "of": of})
+        return StrictJsonResponse({**whole, "of": "python"})
     with suppress(OSError):  # a part was removed since it was listed
         read = read_console(folder, after=after, tail=tail, most=CONSOLE_BYTES)
-        return StrictJsonResponse({**asdict(read), "of": of})
+        return StrictJsonResponse({**asdict(read), "of": "python"})
     raise not_found()
-
-
-def _printed_by(request: Request, run_id: str, folder: Path) -> str:
-    """Whether the console has everything that the process wrote, or what Python printed."""
-    # The process of a recipe, and that of a cell of a sweep, writes its output into the file.
-    is_started_here = catalog_of(request).row(run_id)["recipe"] is not None
-    return "process" if is_started_here or (folder.parent / PLAN).is_file() else "python"
 
 
 # -- labels, deletion, lineage ---------------------------------------------------------------------

@@ -122,22 +122,27 @@ def scalars(
     points: Annotated[int, Query(ge=2, le=MAX_POINTS)] = 2000,
     start: StepBound = None,
     stop: StepBound = None,
+    timeline: Annotated[
+        int | None,
+        Query(ge=0, le=10**9, description="As it was in that timeline; else the present one."),
+    ] = None,
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """Series of the run: exact points, or min/max buckets if there are more than `points`."""
-    seq, timeline, series = run.with_series(
+    path = None if timeline is None else run.with_facts(lambda facts: facts.path_of(timeline))
+    seq, present, series = run.with_series(
         lambda store: (
             int(store.seq),
             int(store.timeline),
             {
-                name: store.series(name, start=start, stop=stop, points=points)
+                name: store.series(name, start=start, stop=stop, points=points, path=path)
                 for name in _select_names(names, list(store.names))
             },
         )
     )
     if format == "safetensors":
-        return _tensors(series, "step", {"seq": str(seq), "timeline": str(timeline)})
-    return StrictJsonResponse({"seq": seq, "timeline": timeline, "series": _json(series, "step")})
+        return _tensors(series, "step", {"seq": str(seq), "timeline": str(present)})
+    return StrictJsonResponse({"seq": seq, "timeline": present, "series": _json(series, "step")})
 
 
 def _select_names(text: str | None, names: list[str]) -> list[str]:
@@ -179,7 +184,9 @@ def events(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """Lifecycle records and interventions, in order."""
-    records = run.events(after_seq, limit + 1)  # one more tells whether there are more
+    records = run.with_facts(
+        lambda facts: facts.events(after_seq, limit + 1)
+    )  # one more: is there more?
     shown = records[:limit] if controls else [redact(each) for each in records[:limit]]
     last = int(shown[-1]["seq"]) if shown else after_seq
     return StrictJsonResponse({"events": shown, "seq": last, "more": len(records) > limit})

@@ -190,8 +190,8 @@ class ConsoleOut(Out):
     """Bytes of the whole output."""
     line: int | None
     """Number of its first line, from 1; null if the lines before it were not counted."""
-    of: Literal["python", "process"]
-    """`python`: what C code and subprocesses print is not captured."""
+    of: Literal["python"]
+    """What C code and subprocesses print is not captured."""
 
 
 class TimelineOut(Out):
@@ -235,6 +235,7 @@ class ScalarsOut(Out):
     seq: int
     """Facts up to this sequence number are included; the stream continues after it."""
     timeline: int
+    """The present timeline."""
     series: dict[str, SeriesOut]
 
 

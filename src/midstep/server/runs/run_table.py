@@ -38,7 +38,7 @@ class RunTable:
         return view
 
     def remove(self, run_id: str) -> None:
-        """Remove a run. An unknown id is no error."""
+        """Remove a run. An unknown id is not an error."""
         with self._lock:
             self._views.pop(run_id, None)
 

@@ -122,14 +122,10 @@ class RunView(ABC):
     def header(self) -> dict[str, Any]:
         """The header record of the last attempt."""
         if not self._header:  # it never changes, so it is read once
-            self._header = self._with_reader(lambda reader: reader.header())
+            self._header = self.with_facts(lambda reader: reader.header())
         return self._header
 
-    def events(self, after_seq: int, limit: int) -> list[dict[str, Any]]:
-        """At most `limit` events with a sequence number above `after_seq`."""
-        return self._with_reader(lambda reader: reader.events(after_seq, limit))
-
-    def _with_reader(self, read: Callable[[FactsReader], T]) -> T:
+    def with_facts(self, read: Callable[[FactsReader], T]) -> T:
         """Return `read(reader)`. There is one reader, because it caches the offsets it has read."""
         from midstep.facts import FactsReader
 

@@ -185,7 +185,7 @@ class StoredRunView(RunView):
         return state
 
     def captured_batch(self, first: int, count: int | None) -> None:
-        """None: what was kept of a batch is no capture, see `kept`."""
+        """None: what was kept of a batch is not a capture, see `kept`."""
 
     def capture_named(self, etag: str) -> None:
         """None, as above."""

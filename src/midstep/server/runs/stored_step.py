@@ -61,9 +61,9 @@ class StoredStep:
     tracked: Sequence[TrackedRows]
     """Points of watched rows, the tensor that was chosen last first."""
     commands: Mapping[str, CommandRecord]
-    """By id, in their order."""
+    """The commands by id, in their order."""
     weights: StoredWeights
-    """Of the newest checkpoint."""
+    """The weights of the newest checkpoint."""
     kept: KeptStep | None
     """The newest stop of the present timeline that was kept."""
     diagnosis: Mapping[str, Any] | None = None
@@ -155,7 +155,7 @@ class _LastEvents:
         self.health: dict[str, Any] | None = None
         """The last `feature_health` record of the newest timeline."""
         self.commands: dict[str, CommandRecord] = {}
-        """By id, in their order. Records that lack a field are skipped."""
+        """The commands by id, in their order. Records that lack a field are skipped."""
         self.diagnosis: dict[str, Any] | None = None
         self.failure: dict[str, Any] | None = None
         self._now = time.monotonic()
@@ -179,18 +179,16 @@ class _LastEvents:
             self.rewinds.append(event)
         if event.get("kind") == "command":
             self._add_command(event)
-        # After a rewind, records of older timelines describe steps that the run took back.
+        # After a rewind, records of older timelines describe steps that were rewound.
         elif event.get("kind") == "feature_health" and (
             self.health is None or event["timeline"] >= self.health["timeline"]
         ):
             self.health = event
 
     def _add_command(self, event: dict[str, Any]) -> None:
-        with suppress(KeyError, TypeError, ValueError, OverflowError):
+        with suppress(FormatError):
             record = CommandRecord.from_fact(event, now=self._now)
-            texts = (record.command.id, record.command.name, record.status)
-            if all(isinstance(each, str) for each in texts) and isinstance(event["payload"], dict):
-                self.commands.setdefault(record.command.id, record)
+            self.commands.setdefault(record.command.id, record)
         if len(self.commands) > MOST_COMMANDS:
             del self.commands[next(iter(self.commands))]
 

@@ -32,7 +32,7 @@ class Grid:
     mask: Any
     """[N, 1 or C, h, w]: where values are not finite; None if all are."""
     fields: dict[str, Any]
-    """Those of `GridOut`."""
+    """The fields of `GridOut`."""
 
     @property
     def nonfinite(self) -> int:
@@ -167,7 +167,7 @@ def _sheet(tiles: Any, columns: int) -> Any:
     """Tiles side by side, row after row: tile i at column i % columns, row i // columns."""
     samples, channels, height, width = tiles.shape
     rows = math.ceil(samples / columns)
-    # Left over places in the last row are black and, where there is alpha, opaque.
+    # Unused places in the last row are black and, where there is alpha, opaque.
     padded = np.zeros((rows * columns, channels, height, width), np.uint8)
     if channels in (2, 4):
         padded[samples:, -1] = 255

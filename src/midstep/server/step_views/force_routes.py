@@ -33,9 +33,9 @@ class ForceThresholds(Out):
     share_of_median: float
     """Smallest force, as a share of its median over all rows."""
     grad_magnitude: Number
-    """Largest gradient magnitude that counts as zero: that share of the median."""
+    """Largest gradient magnitude that counts as zero: the share above times the median."""
     som_magnitude: Number
-    """The same for the other force."""
+    """Largest magnitude of the other force that counts as zero."""
 
 
 class ForcesOut(Out):

@@ -70,7 +70,7 @@ def kept_sample(kept: KeptStep, index: int, format: str, layer: str) -> Response
         return StrictJsonResponse(sample, headers=_etag(sample["etag"]))
     picture = kept.sample_picture(index, layer)
     if picture is None:
-        raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
+        raise Refusal(404, "no_picture", "This sample is not an image; request format=json.")
     return Response(picture, media_type="image/png", headers=_etag(sample["etag"]))
 
 

@@ -180,7 +180,7 @@ class _Encoder:
 
 
 def hint_fields(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
-    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is no error."""
+    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is not an error."""
     if panel is None:
         return {"panel": None, "fits": True}
     try:

@@ -83,7 +83,7 @@ def batch(
     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
     step in progress, at most 2 s.
     """
-    kept = run.kept.of(stop)
+    kept = run.kept.find(stop)
     if kept is not None:
         return kept_batch(kept, format)
     if format == "safetensors":
@@ -108,7 +108,7 @@ def batch_picture(
     known: Known = None,
 ) -> Response:
     """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
-    kept = run.kept.of(stop or stop_of(etag))
+    kept = run.kept.find(stop or stop_of(etag))
     if kept is not None:
         return kept_picture(kept, layer)
     captured = _captured(run, first, count, etag)
@@ -139,7 +139,7 @@ def batch_sample(
 
     The PNG of an image sequence has all its images, as `grid` describes it.
     """
-    kept = run.kept.of(stop or stop_of(etag))
+    kept = run.kept.find(stop or stop_of(etag))
     if kept is not None:
         return kept_sample(kept, index, format, layer)
     captured = _whole_batch(run, etag)
@@ -150,11 +150,11 @@ def batch_sample(
     if format == "safetensors":
         sample = sample_tensor(captured, index)
         if sample is None:
-            raise Refusal(422, "no_tensor", "This sample is no tensor; request format=json.")
+            raise Refusal(422, "no_tensor", "This sample is not a tensor; request format=json.")
         return SafetensorsResponse({"sample": sample}, {"step": str(captured.step)})
     picture = picture_of_sample(captured, index, layer)
     if picture is None:
-        raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
+        raise Refusal(404, "no_picture", "This sample is not an image; request format=json.")
     return _png(picture, captured.etag)
 
 
@@ -231,7 +231,7 @@ def _batch_tensors(captured: CapturedBatch) -> Response:
 @router.get("/step_data/keys", response_model=StepDataKeys)
 def step_data_keys(run: RunDependency, stop: StopId = None) -> Response:
     """The keys of the step data, with the panel of each."""
-    kept = run.kept.of(stop)
+    kept = run.kept.find(stop)
     of_stop = {} if kept is None else kept_panels(kept)
     if kept is not None and stop is not None:
         step = kept.step if of_stop else None
@@ -252,7 +252,7 @@ def step_data(
     stop: StopId = None,
 ) -> Response:
     """One entry of the step data."""
-    kept = run.kept.of(stop)
+    kept = run.kept.find(stop)
     if kept is not None and (stop is not None or key in kept.entries):
         return kept_entry(kept, key, format)
     shown = run.step_data(key)

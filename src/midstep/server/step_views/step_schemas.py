@@ -94,7 +94,7 @@ class StepDataOut(Out):
     fits: bool
     """Whether the data fits the panel; if not, `note` has the reason."""
     note: str | None = None
-    """What could not be encoded as it stands, and how the panel does not fit."""
+    """What could not be encoded exactly, and why the data does not fit the panel."""
     nonfinite: tuple[str, ...] = ()
     """JSON pointers of numbers, or arrays of numbers, in `data` where the strings NaN, Infinity and
     -Infinity are numbers and not text. Left out if there is none."""
@@ -113,7 +113,7 @@ class GridOut(Out):
     high: Number
     """Value drawn white."""
     stride: int
-    """A tile has one of so many rows and columns of its image."""
+    """A tile shows every n-th row and column of its image; this is n."""
     full_width: int
     """Width of an image in the batch."""
     full_height: int
@@ -126,7 +126,7 @@ class ClassOut(Out):
     """Value of its pixels in the picture of the mask; 255 for those that no class counts."""
     name: str
     share: float
-    """Of the shown pixels."""
+    """Share of the class in the shown pixels."""
 
 
 class MaskOut(Out):
@@ -135,7 +135,7 @@ class MaskOut(Out):
     layers: list[Literal["mask", "prediction"]]
     """`prediction` is what the model says."""
     classes: list[ClassOut]
-    """Those that occur."""
+    """The classes that occur."""
 
 
 class FramesOut(Out):
@@ -143,7 +143,7 @@ class FramesOut(Out):
 
     count: int
     word: Literal["frame", "channel"]
-    """What one of them is."""
+    """What one of the frames is, such as a point in time."""
 
 
 class LinesOut(Out):
@@ -155,7 +155,7 @@ class LinesOut(Out):
     length: int
     """Values of a channel at full resolution."""
     low: list[list[Number]]
-    """For each sample `channels * points` numbers; NaN where a value is not finite."""
+    """The smallest values, `channels * points` for each sample; NaN where one is not finite."""
     high: list[list[Number]]
 
 
@@ -188,19 +188,19 @@ class BatchOut(Out):
     """Geometry of the picture, for images."""
     mask: MaskOut | None
     frames: FramesOut | None
-    """Of image sequences."""
+    """The frames, for image sequences."""
     rows: list[list[Number]] | None
     """First values of each sample, for tokens and vectors. Tokens are without padding."""
     texts: list[str] | None
     """The beginning of each text, for texts and for tokens with a tokenizer."""
     lines: LinesOut | None
-    """For sounds and series."""
+    """The curves, for sounds and series."""
     sample_rate: float | None
-    """Of sounds, in hertz."""
+    """Samples per second of a sound, in hertz."""
     columns: list[ColumnOut] | None
-    """Of tables, of nested mappings, of what else has a name, and of targets of several numbers."""
+    """Columns of tables, nested mappings, other named parts, and targets with several numbers."""
     note: str | None
-    """What is not shown as the view says, and why."""
+    """What is not shown in the way that the view requests, and why."""
     labels: list[Number | str] | None
     """The target of each sample; null where it is a mask or has columns. A text is empty where the
     target says nothing that the input does not."""
@@ -223,7 +223,7 @@ class BatchOut(Out):
     nonfinite: int
     """Values that are not finite, in what is shown; of a batch that is held whole, in all of it."""
     nonfinite_in: list[int] | None
-    """How many each sample has; null if there is none."""
+    """How many such values each sample has; null if there are none."""
 
 
 class SampleOut(Out):
@@ -238,10 +238,10 @@ class SampleOut(Out):
     etag: str
     kind: SampleKind
     shape: list[int]
-    """Of the sample: channels, height and width of an image."""
+    """Shape of the sample: channels, height and width of an image."""
     dtype: str
     width: int | None
-    """Of an image, like `height` and `channels`."""
+    """Width of an image; like `height` and `channels` null for other kinds."""
     height: int | None
     channels: int | None
     low: Number
@@ -253,7 +253,7 @@ class SampleOut(Out):
     label: Number | str | None
     prediction: Number | str | None
     probability: Number | None
-    """Of the predicted class."""
+    """Probability of the predicted class."""
     loss: Number | None
     loss_share: Number | None
     """Its share in the loss of the whole batch."""

@@ -113,7 +113,7 @@ def _parts_of_sample(
 def _by_loss(losses: list[Any] | None, count: int) -> list[int]:
     if losses is None or len(losses) < count:
         return list(range(count))
-    # What is not finite comes as text, and is what one looks for.
+    # Values that are not finite come as text, and are what a reader looks for.
     keys = [each if isinstance(each, int | float) else math.inf for each in losses]
     return sorted(range(count), key=lambda index: -keys[index])
 

@@ -79,7 +79,7 @@ class RunStream:
     """Sends the viewers of one run what happens.
 
     Everything runs on the server's event loop, except a poll that may take long: every switch of
-    threads beside a training hands the GIL over and back.
+    threads next to a training hands the GIL over and back.
     """
 
     def __init__(self, run: RunView) -> None:
@@ -299,7 +299,7 @@ class RunStreams:
         self.closing = asyncio.Event()
         """Set when the server closes; streams of forwarded and listed runs wait for it."""
 
-    def of(self, run: RunView) -> RunStream:
+    def stream(self, run: RunView) -> RunStream:
         """The stream of a run. Call it on the server's loop."""
         stream = self._streams.get(run.id)
         if stream is None or stream.run is not run:

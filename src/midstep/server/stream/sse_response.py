@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from midstep.core.version import __version__
 from midstep.server.stream.run_stream import RunStream
-from midstep.server.stream.stream_frames import Frame, FrameReader, volatile_frame
+from midstep.server.stream.stream_frames import Frame, FrameReader, event_bytes
 from midstep.server.stream.viewer_queue import ViewerQueue
 
 log = logging.getLogger("midstep.server")
@@ -150,10 +150,11 @@ class RunStreamResponse(SseResponse):
 
     def _hello(self, seq: int, resumed: bool, stream: str) -> bytes:
         run = self._stream.run
+        timeline = run.timeline
         message = {
             "type": "hello",
             "run": run.id,
-            "timeline": run.timeline,
+            "timeline": timeline,
             "seq": seq,
             "resumed": resumed,
             "state": run.state(),
@@ -163,7 +164,8 @@ class RunStreamResponse(SseResponse):
             "stream": stream,
             "captures": run.is_live and run.subscriptions() is not None,
         }
-        return volatile_frame("hello", message).data
+        # With an id: a viewer that is cut off before the first record continues from here, too.
+        return event_bytes(message, identity=f"{timeline}.{seq}")
 
     async def _pump(self, queue: ViewerQueue, hello: Callable[[], bytes], out: SseWriter) -> None:
         """Send from memory, and from disk for a slow viewer, in the order of sequence numbers."""

@@ -16,7 +16,7 @@ from midstep.server.responses import json_bytes
 Rows = StepRows | LiveRows
 MAX_NUMBERS = 8192
 """Numbers in one scalars message. More rows become several messages, so that a frame stays small
-beside the queue of a viewer (640 KiB)."""
+next to the queue of a viewer (640 KiB)."""
 FRAMES_AT_ONCE = 8
 """Frames that a reader of the disk holds in memory."""
 
@@ -43,14 +43,15 @@ class Frame:
         return tuple(durable_frames(part for rows in self.rows for part in _cut(rows, seq)))
 
 
-def _event(message: dict[str, Any], *, identity: str | None = None) -> bytes:
+def event_bytes(message: dict[str, Any], *, identity: str | None = None) -> bytes:
+    """A message as a server-sent event; a viewer continues after the last `identity` it got."""
     head = f"id: {identity}\n".encode() if identity is not None else b""
     return head + b"data: " + json_bytes(message) + b"\n\n"
 
 
 def volatile_frame(key: str, message: dict[str, Any]) -> Frame:
     """A message of which only the newest counts."""
-    return Frame(data=_event(message), key=key)
+    return Frame(data=event_bytes(message), key=key)
 
 
 def state_frame(state: dict[str, Any], dropped: int = 0) -> Frame:
@@ -136,7 +137,7 @@ def _scalars_frame(parts: Sequence[Rows]) -> Frame:
         "step": steps,
         "columns": columns,
     }
-    data = _event(message, identity=f"{parts[0].timeline}.{last}")
+    data = event_bytes(message, identity=f"{parts[0].timeline}.{last}")
     return Frame(data=data, first_seq=first, last_seq=last, rows=tuple(parts))
 
 

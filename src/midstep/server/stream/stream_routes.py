@@ -53,7 +53,7 @@ class CaptureMessage(Out):
 
     type: Literal["capture"] = "capture"
     id: str
-    """As the subscription chose it."""
+    """The id that the subscription chose."""
     step: int
     """Finished steps after the captured step."""
     timeline: int
@@ -184,4 +184,6 @@ def stream(
     table = table_of(request)
     view = table.only() if run is None else table.get(run)
     streams: RunStreams = request.app.state.run_streams
-    return RunStreamResponse(streams.of(view), last_event_id=last_event_id, can_control=can_control)
+    return RunStreamResponse(
+        streams.stream(view), last_event_id=last_event_id, can_control=can_control
+    )

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from midstep.core import strict_json
-from midstep.core.errors import ControlError, RunHeldError
-from midstep.core.files.storage import make_folder, storage_errors
-from midstep.core.files.untrusted_files import open_regular
-from midstep.facts.liveness.run_lock import lock_holder
-from midstep.loops.sweep.cell_states import STARTS, is_locked, is_started, start_file
+from midstep.core.errors import ControlError, MidstepError
+from midstep.core.files.storage import make_subfolder
+from midstep.facts.format.console_parts import START
+from midstep.facts.read.console_text import read_console
+from midstep.loops.sweep.cell_states import is_started, run_holder, start_file
 from midstep.loops.sweep.plan import PlannedJob
+from midstep.loops.sweep.sweep_locks import STARTS, is_locked, take_lock, terminate_holder
 from midstep.server.recipes.end_process import end_process
-from midstep.server.recipes.launcher import CONSOLE, console_tail
+from midstep.server.recipes.launcher import (
+    TAIL_BYTES,
+    console_tail,
+    open_console,
+    remove_failed_start,
+)
 from midstep.session.run_directory import PRIVATE
 
 CELL_COMMAND = (sys.executable, "-P", "-m", "midstep.live.cell_process")
 """The process of a cell. Its module lies above `server`, so it is not imported here."""
-LOCK_WAIT_S = 0.5
-"""How long a reader that tests a lock may hold it; readers hold it for microseconds."""
 
 
 @dataclass(eq=False)
@@ -59,12 +61,16 @@ class CellProcess:
                 self.child.send_signal(signal.SIGTERM)
             self.is_stopping = True
             return
-        if lock_holder(self.run_dir) is not None:
-            with suppress(ControlError):  # it ended by itself meanwhile
+        if run_holder(self.folder, self.job) is not None:
+            try:
                 end_process(self.run_dir, "terminate")
-            self.is_stopping = True
+                self.is_stopping = True
+            except ControlError:  # it ended by itself meanwhile, or the lock is that of another run
+                self.is_stopping = run_holder(self.folder, self.job) is None
         elif is_locked(path := start_file(self.folder, self.job)):
-            self.is_stopping = _terminate_starting(path)
+            with suppress(ControlError):  # tried again later: it may be between two locks
+                terminate_holder(path)
+                self.is_stopping = True
 
     def forget(self) -> None:
         """Let the process continue without this one."""
@@ -76,18 +82,11 @@ class CellProcess:
         """What the process printed last if it ended by itself without success; else None."""
         if self.child is None or self.child.returncode <= 0:  # a signal ended it
             return None
-        lines = console_tail(self.run_dir / CONSOLE).splitlines()
-        if not (self.run_dir / "facts").is_dir():
-            self._remove_directory()
+        # Until its run is open, a process prints into the one file, and then into the other.
+        lines = (console_tail(self.run_dir / START) or _kept_tail(self.run_dir)).splitlines()
+        remove_failed_start(self.run_dir)
         last = lines[-1].removeprefix("midstep: ") if lines else "it printed nothing"
         return f"its process ended with code {self.child.returncode}: {last}"
-
-    def _remove_directory(self) -> None:
-        """Remove the run directory if it holds the console alone."""
-        with suppress(OSError):  # it then stays, for the user to look into
-            if {entry.name for entry in self.run_dir.iterdir()} == {CONSOLE}:
-                (self.run_dir / CONSOLE).unlink()
-                self.run_dir.rmdir()
 
 
 def start_cell(
@@ -102,12 +101,12 @@ def start_cell(
     Raises:
         RunHeldError: a process trains the cell already.
     """
-    run_dir = make_folder(folder / job.run_dir, mode=PRIVATE)
-    make_folder(folder / STARTS, mode=PRIVATE)
+    run_dir = make_subfolder(folder, job.run_dir, mode=PRIVATE)
+    make_subfolder(folder, STARTS, mode=PRIVATE)
     path = start_file(folder, job)
-    descriptor = _lock(path, f"cell {job.job} is being trained by another process")
+    descriptor = take_lock(path, f"cell {job.job} is being trained by another process")
     try:
-        with open(run_dir / CONSOLE, "ab", opener=open_regular) as console:
+        with open_console(run_dir / START) as console:
             child = subprocess.Popen(  # noqa: S603 - our own module; the cell goes by stdin
                 list(command),
                 stdin=subprocess.PIPE,
@@ -127,36 +126,15 @@ def start_cell(
     return CellProcess(job, folder, child)
 
 
+def _kept_tail(run_dir: Path) -> str:
+    """The end of what a run kept of its printed text."""
+    with suppress(OSError, MidstepError):
+        return read_console(run_dir, after=None, tail=TAIL_BYTES).text.strip()
+    return ""
+
+
 def hold_file(path: Path, busy: str) -> int:
     """Lock a file with this process's id in it, until the returned descriptor is closed."""
-    descriptor = _lock(path, busy)
+    descriptor = take_lock(path, busy)
     os.pwrite(descriptor, f"{os.getpid()}".encode(), 0)
     return descriptor
-
-
-def _lock(path: Path, busy: str) -> int:
-    with storage_errors(path, "open"):
-        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, 0o600)
-    until = time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > until:
-                os.close(descriptor)
-                raise RunHeldError(busy) from None
-            time.sleep(0.01)
-        else:
-            os.ftruncate(descriptor, 0)
-            return descriptor
-
-
-def _terminate_starting(path: Path) -> bool:
-    """Send SIGTERM to a process that has not opened its run yet; False to try again later."""
-    try:
-        pid = int(path.read_text())
-    except (OSError, ValueError):
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
-    return True

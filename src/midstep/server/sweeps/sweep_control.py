@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -13,10 +11,10 @@ from pathlib import Path
 
 from midstep.core import strict_json
 from midstep.core.errors import ControlError
-from midstep.core.files.untrusted_files import open_regular
 from midstep.loops.sweep.cell_states import is_started, pool_holder
 from midstep.loops.sweep.plan import read_plan
-from midstep.server.recipes.launcher import console_tail
+from midstep.loops.sweep.sweep_locks import POOL_LOCK, terminate_holder
+from midstep.server.recipes.launcher import console_tail, open_console
 from midstep.server.sweeps.cell_process_start import CellProcess
 
 POOL_MODULE = "midstep.live.sweep_process"
@@ -36,14 +34,14 @@ def start_pool(
     """
     holder = pool_holder(folder)
     if holder is not None:
-        raise ControlError(f"process {holder} runs this sweep already")
+        raise ControlError(f"process {holder or 'unknown'} runs this sweep already")
     request = {
         "sweep_dir": str(folder.absolute()),
         "jobs": jobs,
         "retry_failed": retry_failed,
         "only": None if only is None else list(only),
     }
-    with open(folder / POOL_CONSOLE, "ab", opener=open_regular) as console:
+    with open_console(folder / POOL_CONSOLE) as console:
         child = subprocess.Popen(  # noqa: S603 - our own module; settings go by stdin
             [sys.executable, "-P", "-m", POOL_MODULE],
             stdin=subprocess.PIPE,
@@ -55,7 +53,8 @@ def start_pool(
     with suppress(BrokenPipeError), child.stdin:  # it died at once; noticed below
         child.stdin.write(strict_json.dumps(request).encode())
     until = time.monotonic() + START_S
-    while pool_holder(folder) != child.pid:
+    # 0: held, and this system does not say by whom.
+    while pool_holder(folder) not in (child.pid, 0):
         code = child.poll()
         if code == 0:  # there was nothing to do
             return
@@ -71,16 +70,9 @@ def start_pool(
 
 def stop_pool(folder: Path) -> int:
     """Ask the process that runs a sweep to stop its cells in order; returns its process id."""
-    pid = pool_holder(folder)
-    if not pid:
+    if pool_holder(folder) is None:
         raise ControlError("no process runs this sweep")
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        raise ControlError("no process runs this sweep any more") from None
-    except PermissionError:
-        raise ControlError(f"process {pid} belongs to another user; ask its owner") from None
-    return pid
+    return terminate_holder(folder / POOL_LOCK)
 
 
 def stop_cell(folder: Path, number: int) -> int:
@@ -91,5 +83,8 @@ def stop_cell(folder: Path, number: int) -> int:
     process = CellProcess(job, folder)
     process.stop()
     if not process.is_stopping:
-        raise ControlError(f"cell {number} is just being started; try again")
+        raise ControlError(
+            f"cell {number} cannot be stopped now: it is just being started, or its lock is not "
+            "that of a process of this machine; try again, or end its process yourself"
+        )
     return number

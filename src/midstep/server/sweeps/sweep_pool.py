@@ -14,7 +14,6 @@ from typing import Literal
 
 from midstep.core.errors import ConfigError, StorageError
 from midstep.loops.sweep.cell_states import (
-    POOL_LOCK,
     Cell,
     is_started,
     list_cells,
@@ -22,6 +21,7 @@ from midstep.loops.sweep.cell_states import (
 )
 from midstep.loops.sweep.plan import PlannedJob, SweepPlan, read_plan, write_plan
 from midstep.loops.sweep.planning import renewed_job, with_found_batch_size
+from midstep.loops.sweep.sweep_locks import POOL_LOCK
 from midstep.server.sweeps.cell_process_start import (
     CELL_COMMAND,
     CellProcess,
@@ -99,7 +99,7 @@ class SweepPool:
         folder: the sweep's folder, with its plan.
         options: which cells, and how many at a time.
         on_change: called from the thread of `run` when a cell begins or ends.
-        on_wait: called from the same thread between two looks at the processes.
+        on_wait: called from the same thread between two checks of the processes.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class SweepPool:
 
     def _start(self, number: int) -> None:
         job = self._plan.job(number)
-        # Looked at again now: the code may have been edited since the sweep began.
+        # Checked again now: the code may have been edited since the sweep began.
         (cell,) = list_cells(self.folder, replace(self._plan, jobs=(job,)))
         if self._is_outdated(cell):
             has_run = (self.folder / job.run_dir).is_dir()

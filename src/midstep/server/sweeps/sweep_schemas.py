@@ -125,7 +125,7 @@ class SweepOut(SweepRowOut):
     effects: list[SweepEffectOut]
     """Each level of each axis against the first one, over all pairs."""
     comparisons: list[SweepEffectOut]
-    """Every two levels of each axis that is no seed, at fixed settings, paired by seed."""
+    """Every two levels of each axis except the seed, at fixed settings, paired by seed."""
     fewest_seeds: int
     """Seeds below which no level is called better."""
     can_start: bool

@@ -88,7 +88,7 @@ class SweepView:
 
     def _row(self, job: PlannedJob) -> RunRow | None:
         row = self._catalog.index.row(job.run_id)
-        # A copy of the run elsewhere has the same id, and is no cell of this sweep.
+        # A copy of the run elsewhere has the same id, but is not a cell of this sweep.
         return row if row and row.directory == f"{self.directory}/{job.run_dir}" else None
 
 

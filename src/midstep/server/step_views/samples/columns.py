@@ -76,7 +76,7 @@ def class_marks(shown: ShownSamples, slices: SampleSlices) -> list[str] | None:
 
 
 def marked_names(marks: Any, names: Any) -> list[str] | None:
-    """The names of the classes that are marked by 1, for each row; None if rows are no marks."""
+    """The names of the classes that are marked by 1, for each row; None if these are not marks."""
     if len(names) < marks.shape[1] or not bool(np.isin(marks, (0, 1)).all()):
         return None
     rows = (np.flatnonzero(row).tolist() for row in marks)

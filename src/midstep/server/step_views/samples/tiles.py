@@ -116,7 +116,7 @@ def mask_of(shown: ShownSamples, layer: str) -> Any:
 
 
 def classes_of(mask: Any, *, is_sure: bool = True) -> Any:
-    """The class of each pixel as a byte; None if `mask` is no mask after all.
+    """The class of each pixel as a byte; None if `mask` turns out not to be a mask.
 
     Numbers below 0, and 255, are `IGNORED`; numbers that do not fit into a byte share one. In a
     mask that has only 0 and 255, 255 is 1.
