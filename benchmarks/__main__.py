@@ -38,6 +38,7 @@ PARTS = {
     "serve": "server",
     "session": "session",
     "snapshot": "session",
+    "tabs": "page",
 }
 """Parts by name, each with the folder of its `bench_<name>.py`."""
 HEAD = "| what | figure | noise | bar | | note |\n|---|---|---|---|---|---|"

@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["BROWSER_FLAGS", "find_chromium", "running_demo", "running_script", "running_server"]
+__all__ = [
+    "BROWSER_FLAGS",
+    "CHROMIUM_NAMES",
+    "find_chromium",
+    "running_demo",
+    "running_script",
+    "running_server",
+]
 
 BROWSER_FLAGS = [
     "--headless",
@@ -31,9 +38,13 @@ PATIENCE_S = 180.0
 """It loads torch, on a machine that may be busy with other things."""
 
 
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+"""Debian, older Ubuntu, and the machines of GitHub call it so."""
+
+
 def find_chromium() -> str | None:
-    """Where Chromium is; without it, what to do is printed."""
-    path = shutil.which("chromium")
+    """Where Chromium or Chrome is; without it, what to do is printed."""
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     if path is None:
         print("chromium was not found; install it with: sudo apt-get install chromium")
     return path
@@ -61,10 +72,13 @@ def running_server(outputs: Path, log: Path, *arguments: str) -> Iterator[str]:
 
 
 @contextmanager
-def running_script(script: Path, *arguments: str) -> Iterator[str]:
-    """The address of the page of a training script, which runs in its own folder and logs there."""
+def running_script(script: Path, *arguments: str, under: tuple[str, ...] = ()) -> Iterator[str]:
+    """The address of the page of a training script, which runs in its own folder and logs there.
+
+    `under` is what Python gets before the script, such as `("-m", "midstep", "run")`.
+    """
     log = script.with_suffix(".log")
-    with _running([script.name, *arguments], log, folder=script.parent) as address:
+    with _running([*under, script.name, *arguments], log, folder=script.parent) as address:
         yield address
 
 

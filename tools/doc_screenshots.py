@@ -1,14 +1,17 @@
 """All pictures of the documentation, light and dark: `python -m tools.doc_screenshots`.
 
-They show the classifier of `examples/shapes.py`, attached to midstep; those of the tutorial on
-four bugs show its scripts. With names of pictures only
-those are made (`hero`, `first-breakpoint`, `live` with all tabs, `four-bugs`, `runs`).
+They show the classifier of `examples/shapes.py`: under `midstep run` for the first tutorial, else
+attached to midstep. Those of the tutorial on four bugs show its scripts, those of the study of
+competing features its demo. With names of pictures only those are made (`hero`,
+`first-breakpoint`, `live` with all tabs, `four-bugs`, `runs`, `study`).
+
+`study-influence.png` is not made here: its study needs a language model, questions of GSM8K and
+40 minutes (`examples/rl/gsm8k_study.py`).
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import subprocess
 import sys
@@ -16,10 +19,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from studies.competitive import panel_screenshots
 from tools import four_bugs_screenshots
 from tools.demo_process import BROWSER_FLAGS, find_chromium, running_script, running_server
 from tools.picture_files import Frame, save_gif, save_png
@@ -31,25 +36,26 @@ IMAGES = ROOT / "docs" / "images"
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 SIZE = {"width": 1280, "height": 720}
+GIF_WIDTH = 900
+BREAKPOINT = "loss > 2 and step > 100"
 PATIENCE_MS = 120_000
 SETTLE_MS = 1500
 """Until charts have drawn what has just arrived."""
 
 SHAPES = (ROOT / "examples" / "shapes.py").read_text(encoding="utf-8")
-LOOP = """
-import json, sys, time
-from pathlib import Path
+EPOCHS = 10
+LOOP = f"""
+import sys, time
 import midstep
 
 name, rate, delay = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 optimizer.param_groups[0]["lr"] = rate
-settings = {"lr": rate, "batch_size": 32, "seed": torch.initial_seed()}
+settings = dict(lr=rate, batch_size=32, seed=torch.initial_seed())
 with midstep.attach(
     model, optimizer, loader, loss_fn=loss_fn, name=name, run_name=name, config=settings,
     serve=delay > 0, port=0, start_paused=delay > 0,
 ) as run:
-    broken = []
-    for epoch in run.epochs(10):
+    for epoch in run.epochs({EPOCHS}):
         right = 0
         for images, labels in loader:
             output = model(images)
@@ -57,14 +63,10 @@ with midstep.attach(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if images.max() > 10:
-                broken.append(run.step + 1)
             right += (output.argmax(1) == labels).sum().item()
             run.log(loss=loss)
             time.sleep(delay)
         run.log(train_accuracy=right / 2000)
-if delay == 0:
-    Path("broken.json").write_text(json.dumps(broken))
 """
 RATES, SEEDS = (3e-4, 1e-3, 3e-3), (0, 1)
 KEY_SIGN = """words => {
@@ -73,11 +75,14 @@ KEY_SIGN = """words => {
   const sign = document.getElementById(id) ?? made();
   sign.id = id;
   sign.textContent = words;
-  sign.style.cssText = "position:fixed;left:50%;top:100px;transform:translateX(-50%);z-index:9;" +
-    "padding:4px 14px;border-radius:8px;background:#3b5bdb;color:white;font:600 15px system-ui";
-  sign.hidden = words === "";
+  sign.style.cssText = "position:fixed;left:31%;bottom:14px;transform:translateX(-50%);z-index:9;" +
+    "padding:6px 18px;border-radius:9px;background:#3b5bdb;color:white;font:600 21px system-ui";
 }"""
-"""Shows above the page which key was pressed."""
+"""Shows below, left of the page's own notices, which key was pressed."""
+STEPS_SHOWN = 5
+"""Steps that the film may need after the pause."""
+EMPTY = "Nothing captured"
+"""What a panel says that has nothing to show."""
 
 
 class Training:
@@ -104,16 +109,21 @@ class Training:
         yield page
         page.close()
 
-    def run_to(self, step: int, *, scaled_steps: int = 1) -> None:
-        """Run to the first step from here on with so many scaled batches in a row."""
-        while self._broken & set(range(step, step + scaled_steps)):
+    def run_to(self, step: int) -> None:
+        """Run to the first step from here on with a scaled batch."""
+        while step in self._broken:
             step += 1
         self.client.run_until(step)
         self.wait_for(step)
 
-    def pause(self) -> int:
-        """Pause, and return the number of finished steps."""
-        return int(self.client.pause()["step"])
+    def is_clean(self, steps: int) -> bool:
+        """Whether the last batch and so many next ones are all scaled."""
+        step = int(self.client.state()["step"])
+        return not self._broken & set(range(step, step + steps))
+
+    def has_snapshot_before(self) -> bool:
+        """Whether one step back leads to a snapshot."""
+        return int(self.client.state()["step"]) - 1 in self.client.rewind()["snapshot_steps"]
 
     def wait_for(self, step: int) -> None:
         """Wait until the run is paused at this step."""
@@ -130,46 +140,59 @@ def make_hero(training: Training, scheme: Scheme) -> None:
             page.evaluate(KEY_SIGN, words)
             frames.append(Frame(png=page.screenshot(), seconds=seconds))
 
-        training.run_to(50)
-        page.wait_for_timeout(SETTLE_MS)
-        training.client.resume()
-        for _ in range(3):
-            page.wait_for_timeout(250)
-            take("the training runs", 0.5)
-        training.run_to(training.pause() + 1, scaled_steps=3)
-        page.wait_for_timeout(SETTLE_MS)
-        take("Space · pause", 1.4)
-        for _ in range(2):
-            page.keyboard.press("ArrowRight")
+        def press(key: str, words: str, seconds: float) -> None:
+            page.keyboard.press(key)
             page.wait_for_timeout(SETTLE_MS)
-            take("→ · one step", 1.0)
-        page.keyboard.press("ArrowLeft")
+            if page.get_by_text(EMPTY).count():
+                raise SystemExit(f"midstep: a panel says {EMPTY!r} after {words!r}")
+            take(words, seconds)
+
+        training.run_to(30)
         page.wait_for_timeout(SETTLE_MS)
-        take("← · one step back", 1.2)
-        page.keyboard.press("ArrowRight")
+        while not (frames and training.is_clean(STEPS_SHOWN)):
+            frames.clear()
+            page.keyboard.press("Space")
+            for _ in range(3):
+                page.wait_for_timeout(250)
+                take("the training runs", 0.2)
+            page.keyboard.press("Space")
+            page.get_by_role("button", name="Resume").wait_for()
         page.wait_for_timeout(SETTLE_MS)
-        take("→ · the same step again, bit for bit", 1.6)
-        training.client.breakpoints.add("expression", expression="loss > 2 and step > 100")
+        take("Space · pause", 1.0)
+        press("ArrowRight", "→ · one step", 0.5)
+        # At a snapshot no step is repeated, so there is no batch to show.
+        while training.has_snapshot_before():
+            press("ArrowRight", "→ · one step", 0.5)
+        press("ArrowLeft", "← · one step back", 0.9)
+        press("ArrowRight", "→ · the same step again, bit for bit", 0.9)
+        training.client.breakpoints.add("expression", expression=BREAKPOINT)
         page.wait_for_timeout(SETTLE_MS)
-        take("breakpoint: loss > 2 and step > 100", 1.6)
+        take(f"breakpoint: {BREAKPOINT}", 0.9)
         page.keyboard.press("Space")
-        for _ in range(3):
+        for _ in range(2):
             page.wait_for_timeout(250)
-            take("Space · continue", 0.4)
+            take("Space · continue", 0.2)
         page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
         page.wait_for_timeout(SETTLE_MS)
-        take("stopped at the step whose batch has a broken sample", 3.0)
-    save_gif(frames, IMAGES / f"hero-{scheme}.gif")
+        take("stopped: one sample of this batch is broken", 2.0)
+    save_gif(frames, IMAGES / f"hero-{scheme}.gif", width=GIF_WIDTH)
 
 
-def make_first_breakpoint(training: Training, scheme: Scheme) -> None:
+def make_first_breakpoint(browser: Browser) -> None:
     """The run of the first tutorial, stopped."""
-    training.client.breakpoints.add("expression", expression="loss > 2 and step > 100")
-    with training.page(scheme) as page:
-        page.keyboard.press("Space")
-        page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
-        page.wait_for_timeout(SETTLE_MS)
-        save_png(page.screenshot(), IMAGES / f"first-breakpoint-{scheme}.png")
+    options = ("--paused", "--break", BREAKPOINT, "--port", "0")
+    for scheme in SCHEMES:
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "train.py"
+            script.write_text(SHAPES, encoding="utf-8")
+            with (
+                running_script(script, under=("-m", "midstep", "run", *options)) as url,
+                Training(url, browser, set()).page(scheme) as page,
+            ):
+                page.keyboard.press("Space")
+                page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
+                page.wait_for_timeout(SETTLE_MS)
+                save_png(page.screenshot(), IMAGES / f"first-breakpoint-{scheme}.png")
 
 
 def make_views(training: Training, scheme: Scheme) -> None:
@@ -188,15 +211,22 @@ def make_views(training: Training, scheme: Scheme) -> None:
             save_png(page.screenshot(), IMAGES / f"{tab}-{scheme}.png")
 
 
-PICTURES: dict[str, Callable[[Training, Scheme], None]] = {
-    "hero": make_hero,
-    "first-breakpoint": make_first_breakpoint,
-    "live": make_views,
-}
+def make_attached(make: Callable[[Training, Scheme], None], browser: Browser) -> None:
+    """Pictures of the classifier under `attach`, in a run of its own for each theme."""
+    for scheme in SCHEMES:
+        with tempfile.TemporaryDirectory() as folder:
+            script = write_script(Path(folder))
+            with running_script(script, "shapes", "0.001", "0.02") as url:
+                make(Training(url, browser, broken_steps()), scheme)
 
 
-def make_runs(folder: Path, browser: Browser) -> None:
+def make_runs(browser: Browser) -> None:
     """Finished runs with several learning rates, in a table and over each other."""
+    with tempfile.TemporaryDirectory() as folder:
+        _make_runs(Path(folder), browser)
+
+
+def _make_runs(folder: Path, browser: Browser) -> None:
     script = write_script(folder)
     mended = re.sub(r"    images\[::200\].*\n", "", script.read_text(encoding="utf-8"))
     for seed, rate in itertools.product(SEEDS, RATES):
@@ -212,11 +242,19 @@ def make_runs(folder: Path, browser: Browser) -> None:
             page.close()
 
 
-def train(script: Path, name: str, rate: float) -> set[int]:
-    """Train without a page, to the end; returns the steps with a broken batch."""
+def train(script: Path, name: str, rate: float) -> None:
+    """Train without a page, to the end."""
     command = [sys.executable, script.name, name, str(rate), "0"]
     subprocess.run(command, cwd=script.parent, check=True, capture_output=True)
-    return set(json.loads(script.with_name("broken.json").read_text()))
+
+
+@cache
+def broken_steps() -> set[int]:
+    """The steps whose batch has an unscaled sample; the training does not change the order."""
+    names: dict[str, Any] = {}
+    exec(SHAPES.partition("for epoch in")[0], names)  # noqa: S102 our own example
+    batches = itertools.chain.from_iterable(names["loader"] for _ in range(EPOCHS))
+    return {step for step, (images, _) in enumerate(batches, start=1) if images.max() > 10}
 
 
 def write_script(folder: Path) -> Path:
@@ -226,6 +264,16 @@ def write_script(folder: Path) -> Path:
     return script
 
 
+PICTURES: dict[str, Callable[[Browser], None]] = {
+    "hero": partial(make_attached, make_hero),
+    "first-breakpoint": make_first_breakpoint,
+    "live": partial(make_attached, make_views),
+    "four-bugs": four_bugs_screenshots.take_all,
+    "runs": make_runs,
+    "study": partial(panel_screenshots.take_all, IMAGES),
+}
+
+
 def main(wanted: list[str]) -> None:
     """Make the wanted pictures, or all."""
     chromium = find_chromium()
@@ -233,18 +281,8 @@ def main(wanted: list[str]) -> None:
         sys.exit(2)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
-        for name, make in PICTURES.items():
-            for scheme in SCHEMES if not wanted or name in wanted else ():
-                with tempfile.TemporaryDirectory() as folder:
-                    script = write_script(Path(folder))
-                    broken = train(script, "scan", 1e-3)
-                    with running_script(script, "shapes", "0.001", "0.02") as url:
-                        make(Training(url, browser, broken), scheme)
-        if not wanted or "four-bugs" in wanted:
-            four_bugs_screenshots.take_all(browser)
-        if not wanted or "runs" in wanted:
-            with tempfile.TemporaryDirectory() as folder:
-                make_runs(Path(folder), browser)
+        for name in wanted or PICTURES:
+            PICTURES[name](browser)
         browser.close()
 
 

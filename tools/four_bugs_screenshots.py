@@ -1,6 +1,6 @@
 """Pictures of the tutorial `four-bugs.md`: `python tools/four_bugs_screenshots.py`.
 
-Each script runs to its stop, and the page is taken as it opens.
+Each script runs to its stop, and the page is taken as it opens, light and dark.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tools.picture_files import save_png  # noqa: E402
 
 PATIENCE_S = 300.0
 Scheme = Literal["light", "dark"]
-PICTURES: tuple[tuple[str, Scheme, str, str], ...] = (
-    ("rate_jump", "light", "Loss rose", ""),
-    ("dead_relu", "light", "Dead ReLUs.", ""),
-    ("nan_sample", "light", "First non-finite", ""),
-    ("nan_sample", "dark", "First non-finite", ""),
-    ("wrong_labels", "light", "Stopped by", "?sort=loss"),
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+PICTURES: tuple[tuple[str, str, str], ...] = (
+    ("rate_jump", "Loss rose", ""),
+    ("dead_relu", "Dead ReLUs.", ""),
+    ("nan_sample", "First non-finite", ""),
+    ("wrong_labels", "Stopped by", "?sort=loss"),
 )
-"""Script, theme, words of the stop, and the view."""
+"""Script, words of the stop, and the view."""
 
 
 def main() -> None:
@@ -48,9 +48,10 @@ def main() -> None:
 
 def take_all(browser: Browser) -> None:
     """Run each script to its stop, and take its picture."""
-    for name, scheme, words, view in PICTURES:
-        with tempfile.TemporaryDirectory() as folder, _running(name, Path(folder)) as url:
-            _take(browser, url, name, scheme, words, view)
+    for name, words, view in PICTURES:
+        for scheme in SCHEMES:
+            with tempfile.TemporaryDirectory() as folder, _running(name, Path(folder)) as url:
+                _take(browser, url, name, scheme, words, view)
 
 
 @contextmanager
@@ -82,11 +83,9 @@ def _take(browser: Browser, url: str, name: str, scheme: Scheme, words: str, vie
     page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
     page.goto(url.replace("/#", f"/live{view}#"))
     page.get_by_role("status").filter(has_text=words).wait_for(timeout=PATIENCE_S * 1000)
-    page.get_by_role("table", name="What changed").wait_for()
+    page.get_by_role("grid", name="What changed").wait_for()
     page.wait_for_timeout(1500)
-    in_both = sum(name == each for each, *_ in PICTURES) > 1
-    theme = f"-{scheme}" if in_both else ""
-    path = ROOT / "docs" / "images" / f"four-bugs-{name.replace('_', '-')}{theme}.png"
+    path = ROOT / "docs" / "images" / f"four-bugs-{name.replace('_', '-')}-{scheme}.png"
     save_png(page.screenshot(), path)
     page.close()
 

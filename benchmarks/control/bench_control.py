@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 
 import torch
 
 from benchmarks.figures import Figure, percentile, spread_of
 from midstep.control import Command, DebugController
+from midstep.session import Run
 
 __all__ = ["figures"]
 
 BLOCK = 20_000
+LOGGED_STEPS = 1_000
 
 
 def _empty_block() -> float:
@@ -37,8 +41,35 @@ def idle_cost() -> Figure:
     blocks = [(_idle_block(controller, batch) - _empty_block()) / BLOCK * 1e6 for _ in range(60)]
     value, low, high = spread_of(blocks)
     return Figure(
-        name="controller alone, idle, per step", value=value, unit="µs", low=low, high=high, bar=1.0
+        name="controller alone, idle, per step", value=value, unit="µs", low=low, high=high, bar=0.2
     )
+
+
+def _log_block(log: Callable[..., None], end_step: Callable[[], bool]) -> float:
+    """Microseconds of one call with eight scalars, without those of the step's end."""
+    values = {f"metric{index}": float(index) for index in range(8)}
+    spent = 0.0
+    for _ in range(LOGGED_STEPS):
+        begun = time.perf_counter()
+        log(**values)
+        spent += time.perf_counter() - begun
+        end_step()
+    return spent / LOGGED_STEPS * 1e6
+
+
+def log_cost(rounds: int = 20) -> list[Figure]:
+    """What the loop's own call costs, which also looks for pictures, texts and tables."""
+    with tempfile.TemporaryDirectory() as folder, Run(name="log", save_dir=folder) as run:
+        controller = run.controller
+        calls = {"run.log": run.log, "controller.log": controller.log}
+        costs = {
+            name: spread_of([_log_block(log, controller.wait_if_paused) for _ in range(rounds)])
+            for name, log in calls.items()
+        }
+    return [
+        Figure(name=f"{name} of 8 scalars", value=value, unit="µs", low=low, high=high, bar=5.0)
+        for name, (value, low, high) in costs.items()
+    ]
 
 
 def watch_cost(rounds: int = 20, block: int = 200) -> Figure:
@@ -96,4 +127,4 @@ def pause_latency(step_s: float = 0.010, rounds: int = 100) -> Figure:
 
 def figures() -> list[Figure]:
     """All figures of this module."""
-    return [idle_cost(), watch_cost(), pause_latency()]
+    return [idle_cost(), *log_cost(), watch_cost(), pause_latency()]

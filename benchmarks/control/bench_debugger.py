@@ -105,8 +105,8 @@ def _look(controller: DebugController) -> None:
 
 
 def _read(controller: DebugController) -> None:
-    controller.captures.shown()
-    controller.captures.read_samples(0, 64)
+    controller.captures.reader.shown()
+    controller.captures.reader.read_samples(0, 64)
 
 
 def _arm_all(controller: DebugController) -> None:

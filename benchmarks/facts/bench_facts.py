@@ -22,7 +22,7 @@ from midstep.facts.format.step_frames import (
 )
 from midstep.facts.read.step_columns import row_dtype
 
-BAR_LOG_US = 10.0
+BAR_LOG_US = 5.0
 BAR_OPEN_S = 3.0
 BAR_VIEW_S = 2.0
 
