@@ -38,6 +38,10 @@ _ROOMS = "|".join(path.name for path in SOURCES.iterdir() if path.is_dir())
 _MODULE = re.compile(rf"`((?:{_ROOMS})/[\w/]+\.py)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
+_DELIMITER = re.compile(r"\|?( *:?-+:? *\|)+( *:?-+:? *)?")
+"""The second line of a table, as in `|---|:---:|`."""
+_PIPE = re.compile(r"(?<!\\)\|")
+"""The end of a cell; a pipe inside a cell is escaped, also in code."""
 
 
 def named_modules(page: Path) -> list[str]:
@@ -94,6 +98,59 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert not broken
+
+
+def table_faults(text: str) -> list[str]:
+    """Lines of tables that are no row: without a border, or with more or fewer cells than the head.
+
+    A row ends at its line, so one that is wrapped is such a line. Another line that starts with a
+    border is part of no table.
+    """
+    lines = prose_lines(text)
+    faults = []
+    columns = 0
+    for index, line in enumerate(lines):
+        if not line.strip():
+            columns = 0
+        elif not columns and any(map(_DELIMITER.fullmatch, lines[index + 1 : index + 2])):
+            columns = len(_PIPE.findall(line)) - 1
+            if index and lines[index - 1].strip():
+                faults.append(lines[index - 1])
+        is_row = line[:1] == line[-1:] == "|" and len(_PIPE.findall(line)) == columns + 1
+        if (columns or line.startswith("|")) and not is_row:
+            faults.append(line)
+    return faults
+
+
+def prose_lines(text: str) -> list[str]:
+    """The lines of a page; those of its code blocks, which may be indented, are empty."""
+    lines, is_code = [], False
+    for line in text.splitlines():
+        is_fence = line.lstrip().startswith("```")
+        lines.append("" if is_code or is_fence else line.rstrip())
+        is_code ^= is_fence
+    return lines
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_row_of_a_table_is_one_line_with_the_columns_of_its_head(page: Path) -> None:
+    assert table_faults(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "faults"),
+    [
+        ("| `a\\|b` | c |", []),
+        ("| `a|b` | c |", ["| `a|b` | c |"]),
+        ("| a | b\nc |", ["| a | b", "c |"]),
+        ("| a |", ["| a |"]),
+        ("| a | b |\ntext", ["text"]),
+        ("| a | b |\n\n| c | d |", ["| c | d |"]),
+        ("| a | b |\n\n```text\n| c |\n```", []),
+    ],
+)
+def test_a_row_that_is_wrapped_or_has_other_columns_is_found(rows: str, faults: list[str]) -> None:
+    assert table_faults(f"| x | y |\n|---|---|\n{rows}\n") == faults
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -3,7 +3,7 @@
 They show the classifier of `examples/shapes.py`: under `midstep run` for the first tutorial, else
 attached to midstep. Those of the tutorial on four bugs show its scripts, those of the study of
 competing features its demo. With names of pictures only those are made (`hero`,
-`first-breakpoint`, `live` with all tabs, `four-bugs`, `runs`, `study`).
+`first-breakpoint`, `live` with all tabs, `four-bugs`, `runs`, `study` with both conditions).
 
 `study-influence.png` is not made here: its study needs a language model, questions of GSM8K and
 40 minutes (`examples/rl/gsm8k_study.py`).
@@ -121,9 +121,9 @@ class Training:
         step = int(self.client.state()["step"])
         return not self._broken & set(range(step, step + steps))
 
-    def has_snapshot_before(self) -> bool:
-        """Whether one step back leads to a snapshot."""
-        return int(self.client.state()["step"]) - 1 in self.client.rewind()["snapshot_steps"]
+    def has_snapshot(self) -> bool:
+        """Whether going back to this step restores a snapshot, without repeating a step."""
+        return int(self.client.state()["step"]) in self.client.rewind()["snapshot_steps"]
 
     def wait_for(self, step: int) -> None:
         """Wait until the run is paused at this step."""
@@ -140,16 +140,22 @@ def make_hero(training: Training, scheme: Scheme) -> None:
             page.evaluate(KEY_SIGN, words)
             frames.append(Frame(png=page.screenshot(), seconds=seconds))
 
+        def take_paused(words: str, seconds: float) -> None:
+            page.wait_for_timeout(SETTLE_MS)
+            check_chart(page, words)
+            take(words, seconds)
+
         def press(key: str, words: str, seconds: float) -> None:
             page.keyboard.press(key)
-            page.wait_for_timeout(SETTLE_MS)
+            take_paused(words, seconds)
             if page.get_by_text(EMPTY).count():
                 raise SystemExit(f"midstep: a panel says {EMPTY!r} after {words!r}")
-            take(words, seconds)
 
         training.run_to(30)
         page.wait_for_timeout(SETTLE_MS)
-        while not (frames and training.is_clean(STEPS_SHOWN)):
+        # After going back to a snapshot there is no repeated step whose batch can be shown. Each
+        # step that is made slowly has one, so the pause must be at a step without.
+        while not frames or training.has_snapshot() or not training.is_clean(STEPS_SHOWN):
             frames.clear()
             page.keyboard.press("Space")
             for _ in range(3):
@@ -157,25 +163,29 @@ def make_hero(training: Training, scheme: Scheme) -> None:
                 take("the training runs", 0.2)
             page.keyboard.press("Space")
             page.get_by_role("button", name="Resume").wait_for()
-        page.wait_for_timeout(SETTLE_MS)
-        take("Space · pause", 1.0)
+        take_paused("Space · pause", 1.0)
         press("ArrowRight", "→ · one step", 0.5)
-        # At a snapshot no step is repeated, so there is no batch to show.
-        while training.has_snapshot_before():
-            press("ArrowRight", "→ · one step", 0.5)
         press("ArrowLeft", "← · one step back", 0.9)
         press("ArrowRight", "→ · the same step again, bit for bit", 0.9)
         training.client.breakpoints.add("expression", expression=BREAKPOINT)
-        page.wait_for_timeout(SETTLE_MS)
-        take(f"breakpoint: {BREAKPOINT}", 0.9)
+        take_paused(f"breakpoint: {BREAKPOINT}", 0.9)
         page.keyboard.press("Space")
         for _ in range(2):
             page.wait_for_timeout(250)
             take("Space · continue", 0.2)
         page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
-        page.wait_for_timeout(SETTLE_MS)
-        take("stopped: one sample of this batch is broken", 2.0)
+        take_paused("stopped: one sample of this batch is broken", 2.0)
     save_gif(frames, IMAGES / f"hero-{scheme}.gif", width=GIF_WIDTH)
+
+
+def check_chart(page: Page, words: str) -> None:
+    """Refuse a picture of a paused run whose loss ends at another step than the header shows."""
+    header = re.search(r"Step\s*(\d+)", page.get_by_role("banner").text_content() or "")
+    chart = page.get_by_role("img", name=re.compile("^loss over steps"))
+    label = chart.get_attribute("aria-label") or ""
+    if header is None or not re.search(rf"\bat step {header[1]}\b", label):
+        step = header[1] if header else "unknown"
+        raise SystemExit(f"midstep: after {words!r} the header is at step {step}, but: {label}")
 
 
 def make_first_breakpoint(browser: Browser) -> None:

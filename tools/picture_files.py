@@ -1,4 +1,4 @@
-"""Screenshots as small files: PNG with few colours, and GIF of several screenshots.
+"""Screenshots as small files: PNG, with few colours if it is large, and GIF of several screenshots.
 
 Pillow comes with the tools for developers (matplotlib needs it); midstep itself does without.
 """
@@ -32,9 +32,15 @@ class Frame:
 
 
 def save_png(png: bytes, path: Path) -> None:
-    """Save a screenshot with at most 256 colours, chosen for this picture."""
-    picture = _open(png).quantize(COLOURS, dither=Image.Dither.NONE)
+    """Save a screenshot as it is, or with 256 colours if it would be too large.
+
+    Fewer colours make other colours of those that few pixels have, such as the one of a badge.
+    """
+    picture = _open(png)
     picture.save(path, optimize=True)
+    if path.stat().st_size > LARGEST_PNG:
+        palette = _palette(np.asarray(picture).reshape(-1, 3))
+        picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
     _check_size(path, LARGEST_PNG)
 
 
@@ -71,7 +77,8 @@ def _palette(pixels: NDArray[np.uint8]) -> Image.Image:
     for part, count in parts:
         # Each colour counts once, however many pixels have it, or rare ones would be lost.
         distinct = np.unique(part, axis=0)[None]
-        colours += Image.fromarray(distinct).quantize(count).getpalette() or []
+        if distinct.size:
+            colours += Image.fromarray(distinct).quantize(count).getpalette() or []
     palette = Image.new("P", (1, 1))
     palette.putpalette(colours)
     return palette

@@ -150,20 +150,32 @@ def test_a_table_names_its_columns_and_marks_what_is_not_finite(page: Page, tmp_
 
     def loss_of(model: nn.Module, batch: Any) -> torch.Tensor:
         features = torch.stack([batch["age"].nan_to_num() / 50, batch["rooms"]], dim=1).float()
-        return nn.functional.mse_loss(model(features)[:, 0], batch["price"].float())
+        loss: torch.Tensor = loss_fn(model(features)[:, 0], batch["price"].float())
+        return loss
 
-    view = midstep.view(target="price")
-    with shown(page, tmp_path, samples, nn.Linear(2, 1), loss_of, view=view) as panel:
+    loss_fn, model = nn.MSELoss(), nn.Linear(2, 1)
+    settings = {"loss_fn": loss_fn, "view": midstep.view(target="price")}
+    with shown(page, tmp_path, samples, model, loss_of, **settings) as panel:
         heads = panel.get_by_role("columnheader")
-        for name in ("Sample", "Target", "age", "rooms", "city"):
+        for name in ("Sample", "Target", "Prediction", "Loss", "age", "rooms", "city"):
             expect(heads.filter(has_text=re.compile(f"^{name}$"))).to_be_visible()
-        expect(panel.get_by_role("row").nth(2)).to_contain_text("Graz")
+        row = panel.get_by_role("row").nth(2)
+        expect(row).to_contain_text("Graz")
+        cells = row.get_by_role("gridcell")
+        expect(cells.nth(1)).to_have_text("109")
+        prediction, loss = number(cells.nth(2)), number(cells.nth(3))
+        assert loss**0.5 == pytest.approx(abs(prediction - 109), abs=0.02)
         mark = panel.get_by_text("NaN", exact=True).first
         expect(mark).to_have_css("background-color", NAN_LIGHT)
         dialog = open_first(page, panel)
-        for fact in ("Target", "108", "age", "NaN", "city", "Linz"):
+        for fact in ("Target", "108", "Prediction", "Loss", "age", "NaN", "city", "Linz"):
             expect(dialog).to_contain_text(fact)
         assert_nothing_serious(page)
+
+
+def number(cell: Locator) -> float:
+    """What a cell shows, in which a minus may be a sign of its own."""
+    return float(cell.inner_text().replace(",", "").replace("−", "-"))
 
 
 # -- segmentation ---------------------------------------------------------------------------------

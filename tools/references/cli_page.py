@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,6 +17,10 @@ shows them. The how-to pages say what they are for: [Pause, step, stop](../how-t
 [List and compare runs](../how-to/compare-runs.md), [Run a script](../how-to/run-a-script.md)."""
 CTL = "midstep ctl"
 """Its commands share options, which are listed once."""
+_BOLD = re.compile(r"\[bold\](.*?)\[/bold\]")
+_STYLE = re.compile(r"(?<!\\)\[/?(?:bold|dim|italic|underline)\]")
+"""Tags that rich reads; any other bracket is text."""
+_TAG = re.compile(r"<(?=[a-zA-Z/!])")
 
 
 def page() -> str:
@@ -125,7 +130,33 @@ def _about(parameter: Any) -> str:
 
 
 def _text(text: str | None) -> str:
-    """Help as Markdown: bold words are commands, and each paragraph is one line."""
-    marked = re.sub(r"\[bold\](.*?)\[/bold\]", r"`\1`", text or "")
-    marked = re.sub(r"\[/?[a-z]+\]", "", marked).replace("\b", "")
-    return "\n\n".join(re.sub(r"\s+", " ", part).strip() for part in marked.split("\n\n"))
+    r"""Help as Markdown.
+
+    Bold words are commands. Each paragraph is one line, except one whose line breaks the terminal
+    keeps (it begins with `\b`) or whose lines are all indented: that is a block.
+
+    >>> print(_text("Run [bold]midstep\nctl[/bold] of 'midstep\\[data]' in <time>."))
+    Run `midstep ctl` of 'midstep[data]' in &lt;time>.
+    >>> print(_text("\b\n  pt    tensors\n  hdf5  one file"))
+    ```text
+    pt    tensors
+    hdf5  one file
+    ```
+    """
+    return "\n\n".join(_paragraph(each) for each in re.split(r"\n\s*\n", text or ""))
+
+
+def _paragraph(text: str) -> str:
+    lines = text.replace("\b", "").strip("\n").splitlines()
+    if "\b" in text or (lines and all(line.startswith("  ") for line in lines)):
+        block = textwrap.dedent("\n".join(lines))
+        return f"```text\n{_without_tags(block)}\n```"
+    parts = _BOLD.split(" ".join(text.split()))
+    # A name such as <time> would be an HTML tag, and browsers do not show tags.
+    parts[::2] = [_TAG.sub("&lt;", _without_tags(part)) for part in parts[::2]]
+    parts[1::2] = [markdown.code(_without_tags(part)) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def _without_tags(text: str) -> str:
+    return _STYLE.sub("", text).replace("\\[", "[")
