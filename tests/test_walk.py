@@ -1,10 +1,13 @@
 """How many modules of midstep a step walks through: few enough to be read in one sitting.
 
+The walk of a batch in `docs/architecture.md` names each of them.
+
 The training thread alone is traced, on the CPU, without loader workers and with no viewer.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -32,6 +35,8 @@ STEPS = FIRST + TRACED + 2
 ATTEMPTS = 4
 
 PACKAGE = Path(midstep.__path__[0])
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+WALK = "## The walk of one batch"
 
 
 class Walk:
@@ -86,9 +91,17 @@ def fewest(walks: Iterable[list[str]], bar: int) -> list[str]:
     return shortest
 
 
+def unnamed(modules: list[str]) -> list[str]:
+    """Those that the page does not name in its walk of a batch."""
+    _, _, after = PAGE.read_text(encoding="utf-8").partition(WALK)
+    walk, _, _ = after.partition("\n## ")
+    return sorted(set(modules) - set(re.findall(r"`([\w/]+\.py)`", walk)))
+
+
 def test_a_step_under_attach_walks_through_few_modules(tmp_path: Path) -> None:
     modules = fewest((walk_of_attach(tmp_path) for _ in range(ATTEMPTS)), ATTACH_BAR)
     assert len(modules) <= ATTACH_BAR, listed(modules)
+    assert unnamed(modules) == []
 
 
 def walk_of_attach(save_dir: Path) -> list[str]:
@@ -104,6 +117,7 @@ def walk_of_attach(save_dir: Path) -> list[str]:
 def test_a_step_of_a_session_walks_through_few_modules(tmp_path: Path) -> None:
     modules = fewest((walk_of_session(tmp_path) for _ in range(ATTEMPTS)), SESSION_BAR)
     assert len(modules) <= SESSION_BAR, listed(modules)
+    assert unnamed(modules) == []
 
 
 def walk_of_session(save_dir: Path) -> list[str]:

@@ -129,7 +129,7 @@ def test_similarities_are_those_of_the_rows(
 
 
 def test_there_are_no_targets_and_no_rows_in_a_bias(client: Client) -> None:
-    with pytest.raises(ClientError, match="no SOM targets") as caught:
+    with pytest.raises(ClientError, match="no targets for the rows of") as caught:
         client.forces.cosine_matrix("som_targets")
     assert caught.value.status == 409
     with pytest.raises(ClientError, match=r"head\.bias is 1-dimensional") as caught:

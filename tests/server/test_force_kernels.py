@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from midstep.control.capture.weight_changes import WeightChange
+from midstep.core.errors import ControlError
 from midstep.server.step_views import cosine_matrix
-from midstep.server.step_views.cosine_matrix import cluster_order, similarity, unit_rows
+from midstep.server.step_views.cosine_matrix import (
+    CosineMatrix,
+    cluster_order,
+    similarity,
+    unit_rows,
+)
 from midstep.server.step_views.force_views import judge, row_cosines, split_change
 
 Rows = list[list[float]]
@@ -146,3 +154,18 @@ def test_verdicts(
     grad: list[float], som: list[float], cos: list[float], expected: list[str]
 ) -> None:
     assert judge(np.array(grad), np.array(som), np.array(cos)).verdict_D == expected
+
+
+@pytest.mark.parametrize(
+    ("target_key", "words"),
+    [
+        (None, "This run has no targets for the rows of w in step 7."),
+        ("pull.towards", "Step 7 has no pull.towards, the targets of w."),
+    ],
+)
+def test_missing_targets_have_the_name_that_the_loop_declared(target_key: Any, words: str) -> None:
+    rows = torch.ones(2, 2)
+    change = WeightChange(step=7, source="w", before=rows, after=rows, target_key=target_key)
+    with pytest.raises(ControlError) as caught:
+        CosineMatrix(change, "som_targets", "id", full=False)
+    assert str(caught.value) == f"{words} Choose source=weights or source=grad_delta."

@@ -183,7 +183,7 @@ def test_control_answers_the_same_routes_with_one_force(control: Watched) -> Non
     matrix = torch.tensor(control.get("cosine_matrix")["matrix"], dtype=torch.float64)
     torch.testing.assert_close(matrix, expected, rtol=0, atol=1e-6)
     status, words = control.refused("cosine_matrix?source=som_targets")
-    assert (status, "no SOM targets" in words) == (409, True)
+    assert (status, "no targets for the rows of encoder.weight" in words) == (409, True)
 
 
 # -- tensors of any shape -------------------------------------------------------------------------

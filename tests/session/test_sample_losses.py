@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from midstep.control.capture import subscriptions
 from midstep.control.capture.captured_data import ShownSamples
 from midstep.control.capture.subscriptions import Need
+from midstep.explore import work_budget
+from midstep.facts import FactsReader
 from midstep.session import Session, SessionConfig
 from midstep.session.fit.fit_loop import HOW_TO
 
@@ -64,3 +68,38 @@ def test_a_step_of_the_user_is_seen_by_its_loss_module_or_by_the_model(tmp_path)
     torch.testing.assert_close(shown.losses, expected)
     shown = one_step(tmp_path, net, None, lambda m, batch: m(batch[0]).std())
     assert (shown.losses, shown.loss_note) == (None, HOW_TO)
+
+
+@pytest.mark.parametrize(
+    ("count", "interval_s"),
+    [(None, 0.0), (8, 0.0), (8, math.inf)],
+    ids=["shown whole", "shown in part", "not shown"],
+)
+def test_a_stop_names_its_samples_also_when_the_budget_of_losses_is_spent(
+    tmp_path, monkeypatch, count, interval_s
+):
+    # The losses of the first step spend the budget for hours. A stop comes in a step that is
+    # captured for the reader, or between two of them.
+    monkeypatch.setattr(work_budget, "SHARE", 1e-12)
+    monkeypatch.setattr(subscriptions, "MIN_INTERVAL_S", interval_s)
+    monkeypatch.setattr(subscriptions, "UNREAD_INTERVAL_S", interval_s)
+    targets = torch.zeros(32, 1)
+    targets[5] = 1000.0
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+    loader = DataLoader(TensorDataset(torch.zeros(32, 4), targets), batch_size=32)
+    config = SessionConfig(save_dir=tmp_path)
+    with Session(net, optimizer, nn.MSELoss(), loader, config=config) as session:
+        control = session.controller
+        control.breakpoints.add("step", step=2, action="mark")
+        control.breakpoints.add("step", step=3)
+        control.sinks.on_park(control.stop)
+        with control.captures.viewer(Need(kind="batch", count=count)):
+            session.fit(steps=4)
+    hits = [
+        (each["kind"], each["step"], each["note"], each["samples"])
+        for each in FactsReader(session.run.dir).events()
+        if each.get("kind") in ("mark", "breakpoint")
+    ]
+    found = "1 of 32 samples carries 100 % of the loss"
+    assert hits == [("mark", 2, None, []), ("breakpoint", 3, found, [5])]

@@ -200,8 +200,9 @@ class StepBoundary:
 
     @property
     def is_pausing(self) -> bool:
-        """Whether a pause is requested or begun, or steps are made one by one."""
-        return self._state.gate.mode == "pause" or self._state.pause_requested
+        """Whether a pause is requested, begun or due to a hit, or steps are made one by one."""
+        state = self._state
+        return state.gate.mode == "pause" or state.pause_requested or state.breakpoints.will_pause
 
     @property
     def is_stopping(self) -> bool:

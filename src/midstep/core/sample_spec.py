@@ -6,10 +6,9 @@ Data and models are rooms of one row and must not import each other. They meet h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from midstep.core.errors import ConfigError
 from midstep.core.field_checks import at_least, one_of, require
 
 SampleKind = Literal["events", "image", "vector"]
@@ -67,17 +66,3 @@ class SampleSpec:
     def meta(self) -> dict[str, Any]:
         """The spec as plain values, as `make_dataloaders` returns it and a run records it."""
         return asdict(self)
-
-    @classmethod
-    def from_meta(cls, meta: Mapping[str, Any]) -> SampleSpec:
-        """The spec of a recorded `meta`. Further keys, such as units, are ignored.
-
-        Raises:
-            ConfigError: the kind is missing.
-        """
-        if "kind" not in meta:
-            raise ConfigError(
-                "the description of the data has no 'kind'; expected events, image or vector"
-            )
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in meta.items() if name in known})

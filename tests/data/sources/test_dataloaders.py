@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def rows_of(data: SourceData) -> Iterator[tuple[str, bytes]]:
 
 def test_batches_have_the_shapes_of_the_spec(config: DataConfig) -> None:
     *loaders, meta = make_dataloaders(config, seed=3)
-    spec = SampleSpec.from_meta(meta)
+    spec = SampleSpec(**{field.name: meta[field.name] for field in fields(SampleSpec)})
     for name, loader in zip(SPLITS, loaders, strict=True):
         sizes = 0
         for batch in loader:

@@ -109,6 +109,8 @@ class Breakpoints:
         self.armed: tuple[Breakpoint, ...] = ()
         self.can_stop = False
         """Whether an armed breakpoint pauses the run; then a step is kept for its diagnosis."""
+        self.will_pause = False
+        """Whether the step that was checked last hit one that pauses, until the gate is closed."""
         self.recent = RecentSteps()
         """The last steps in which one was armed."""
         self.scalar_names: frozenset[str] = frozenset()
@@ -257,6 +259,9 @@ class Breakpoints:
         hits = [(each, hit) for each in armed if (hit := each.condition.check(view))]
         marks = [pair for pair in hits if pair[0].action == "mark" and not pair[0].condition_holds]
         stops = [pair for pair in hits if pair[0].action == "pause"]
+        # Set before the batch is copied and the evidence is made: both read the losses of samples,
+        # which are refused in a running step when they would cost more than 2 % of the time.
+        self.will_pause = bool(stops)
         holding = {each.id for each, _ in hits}
         for each, _ in hits:
             each.count_hit(view.step)
@@ -315,6 +320,7 @@ class Breakpoints:
         with state.lock:
             state.completed_commands += state.gate.pause()
             state.queue.gate_closed()
+            self.will_pause = False
             # The last three come when the cause was looked for; see `RunStatus.diagnosed`.
             state.breakpoint_evidence = {**evidence, "positions": [], "title": None, "cause": None}
             # A record like that of any other pause, so that the command log explains the stop.

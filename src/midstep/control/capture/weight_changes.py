@@ -57,6 +57,8 @@ class WeightChange:
     """The part of the change that is not the optimizer's, if the loop pushed one."""
     extra_target: Any = None
     """Where that part pulls the rows to, if the loop pushed it."""
+    target_key: str | None = None
+    """The name of that in the step data, if the loop declared one."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Columns about the rows."""
     note: str | None = None
@@ -254,10 +256,8 @@ class WeightChanges:
         declared = ExtraUpdate(delta_key=delta_key, target_key=target_key, metrics_key=metrics_key)
         with self._state.lock:
             self._extra_updates = {**self._extra_updates, source: declared}
-            names = (delta_key, target_key, metrics_key)
-            self._state.captures.subscriptions.declare_tensor_keys(
-                source, [name for name in names if name is not None]
-            )
+            names = [each for each in (delta_key, target_key, metrics_key) if each is not None]
+            self._state.captures.subscriptions.declare_tensor_keys(source, names)
 
     @property
     def sources(self) -> list[str]:
@@ -398,6 +398,7 @@ class WeightChanges:
             after=record.after[name],
             extra_delta=find_entry(values, keys.delta_key or "", is_tensor),
             extra_target=find_entry(values, keys.target_key or "", is_tensor),
+            target_key=keys.target_key,
             metrics=metrics if isinstance(metrics, Mapping) else {},
             note=note,
         )

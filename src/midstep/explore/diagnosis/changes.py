@@ -53,7 +53,7 @@ class SampleShare:
 
     share: float
     name: str
-    """The sample in words, such as `sample 1,234`."""
+    """The sample in words, such as `sample 1,234` or `the sample at position 3`."""
     samples: int
 
 
@@ -273,6 +273,7 @@ def _size_change(steps: Sequence[StepNumbers]) -> Change | None:
 def _share_change(steps: Sequence[StepNumbers], share: SampleShare | None) -> Change | None:
     if share is None:
         return None
+    name = share.name.removeprefix("the sample at ")
     is_large = share.share > max(SHARE_LIMIT, min(SHARE_FACTOR / max(1, share.samples), 0.9))
     return Change(
         key="loss_share",
@@ -281,7 +282,7 @@ def _share_change(steps: Sequence[StepNumbers], share: SampleShare | None) -> Ch
         after=share.share,
         line=(*(None for _ in steps[-LAST_STEPS:-1]), share.share),
         step=steps[-1].step if is_large else None,
-        reading=share.name[:1].upper() + share.name[1:],
+        reading=name[:1].upper() + name[1:],
     )
 
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from midstep.explore.diagnosis.finite_counts import (
     FiniteCounts,
@@ -19,6 +16,9 @@ from midstep.explore.diagnosis.finite_counts import (
     count_nonfinite,
     named_tensors,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_DESCRIBED = 8
 MOST_NAMED = 128
@@ -64,6 +64,7 @@ class BatchInputs:
 def nonfinite_inputs(batches: Sequence[Any]) -> BatchInputs:
     """Look for values that are not finite in the micro-batches of a step.
 
+    >>> import torch
     >>> x = torch.zeros(3, 4)
     >>> x[1, 2] = float("nan")
     >>> [(each.position, each.where) for each in nonfinite_inputs([x]).described]
@@ -135,6 +136,7 @@ def _describe(position: int, name: str, sample: Tensor) -> SampleInput:
 def where_words(sample: Tensor) -> str:
     """Where in one sample values are not finite: rows of an image, else positions.
 
+    >>> import torch
     >>> where_words(torch.tensor([[1.0, 1.0], [float("nan"), 1.0]]))
     'row 1'
     """
@@ -158,12 +160,3 @@ def _span(word: str, broken: Tensor) -> str:
     if len(indices) == 2:
         return f"{word}s {first:,} and {last:,}"
     return f"{len(indices):,} {word}s from {first:,} to {last:,}"
-
-
-def finite_range(sample: Tensor) -> tuple[float, float] | None:
-    """Smallest and largest finite value of a tensor."""
-    values = as_real(sample)
-    if values is None:
-        return None
-    finite = values[values.isfinite()]
-    return (float(torch.min(finite)), float(torch.max(finite))) if finite.numel() else None

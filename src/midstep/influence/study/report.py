@@ -71,7 +71,7 @@ def _update(document: Mapping[str, Any], results: FisherKernelResults) -> str:
             heatmap(results.workspace.kernel_uu.tolist(), title="K(U,U)"),
             histogram([one["advantage"] or 0.0 for one in sequences], title="advantages"),
             histogram([one["norm"] for one in sequences], title="norms sqrt(g·D·g)"),
-            "<h3>Where the kernel lies</h3>",
+            "<h3>Share of the trace by parameter</h3>",
             _table(
                 ("parameters", "share of the trace"),
                 [[_cell(name), _right_aligned(f"{100 * share:.1f} %")] for name, share in coverage],

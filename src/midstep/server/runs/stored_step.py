@@ -30,6 +30,9 @@ MOST_ARTIFACT_BYTES = 64 << 20
 """A larger file of trajectories is not read: parsed JSON takes several times its size in memory."""
 MOST_COMMANDS = 10_000
 """The last commands of a run that are listed, as of a live one."""
+# A `feature_health` record holds columns without labels, and `midstep.loops.bcl` alone writes such
+# records. So a stored run, old ones too, needs here the labels that this loop gives while it runs.
+# A column of another name is shown under its own.
 LABELS = {
     "win_rate": "Win rate",
     "grad_magnitude": "Gradient",

@@ -264,11 +264,15 @@ def _chosen_rows(change: WeightChange, source: str) -> Any:
         return rows_of(change.after)
     targets = change.extra_target
     if targets is None:
-        raise ControlError(
-            f"{change.source} has no SOM targets in step {change.step}: no competition pulls it. "
-            "Choose source=weights or source=grad_delta."
-        )
+        raise ControlError(f"{_no_targets(change)} Choose source=weights or source=grad_delta.")
     return rows_of(targets)
+
+
+def _no_targets(change: WeightChange) -> str:
+    if change.target_key is None:
+        return f"This run has no targets for the rows of {change.source} in step {change.step}."
+    # The loop pushes targets only in some of its settings, so the name says what to look for there.
+    return f"Step {change.step} has no {change.target_key}, the targets of {change.source}."
 
 
 def _check_size(change: WeightChange, *, whole: bool) -> None:
