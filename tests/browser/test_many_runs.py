@@ -286,7 +286,10 @@ def delete_it(page: Page, outputs: Path) -> None:
 
 @pytest.mark.soak
 def test_a_run_that_does_not_answer_is_ended_in_ever_harder_ways(
-    page: Page, outputs: Path, tmp_path: Path
+    page: Page,
+    outputs: Path,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     with running_server(outputs, tmp_path / "serve.log", "--port", "0") as url:
         page.goto(url)
@@ -307,3 +310,4 @@ def test_a_run_that_does_not_answer_is_ended_in_ever_harder_ways(
         expect(dialog).to_have_count(0, timeout=PATIENCE_MS)
         expect(page.get_by_role("banner")).to_contain_text("Killed", timeout=PATIENCE_MS)
         expect(page.get_by_role("button", name="Open panels")).to_be_visible()
+    record_property("figure", "1 run that did not answer, ended on the page by Kill run")

@@ -88,6 +88,16 @@ def test_a_part_whose_code_does_not_arrive_leaves_the_page_as_it_is(
         expect(page.get_by_role("dialog", name="New run")).to_be_visible()
 
 
+def test_a_header_part_whose_code_does_not_arrive_is_left_out(page: Page, tmp_path: Path) -> None:
+    page.route("**/assets/OtherLoss-*.js", lambda route: route.abort())
+    with serving_root(tmp_path) as served:
+        with page.expect_event("requestfailed", lambda request: "OtherLoss" in request.url):
+            page.goto(f"{served.url}/#token={served.tokens.control}")
+        header = page.get_by_role("banner")
+        expect(header.get_by_text("Loss")).to_have_count(0)
+        expect(header).to_contain_text(re.compile(r"Step\s*0"))
+
+
 def test_a_folder_without_runs_offers_to_start_one(page: Page, tmp_path: Path) -> None:
     with RootServer(RootServerConfig(outputs=tmp_path / "outputs", port=0)) as empty:
         page.goto(empty.url)

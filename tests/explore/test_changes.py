@@ -79,6 +79,17 @@ def test_changes_are_those_of_the_slow_twin() -> None:
         assert known == sorted(known, reverse=True), "what did not change comes last"
 
 
+@pytest.mark.parametrize(
+    ("name", "reading"),
+    [("sample 1,234", "Sample 1,234"), ("the sample at position 20", "Position 20")],
+)
+def test_the_largest_share_names_its_sample_in_few_words(name: str, reading: str) -> None:
+    steps = [StepNumbers(step=n, samples=32) for n in range(1, 4)]
+    share = SampleShare(share=0.69, name=name, samples=32)
+    changes = {each.key: each for each in what_changed(steps, share=share)}
+    assert changes["loss_share"].reading == reading
+
+
 def named(changes: list[Change]) -> list[tuple[str, int | None, str, bool]]:
     return [(each.what, each.step, each.reading, each.is_cause) for each in changes]
 

@@ -621,7 +621,7 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
+         * @description Cosines of all pairs of rows: of weights, their targets, or the change by the gradient.
          *
          *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.
@@ -1537,7 +1537,7 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
+         * @description Cosines of all pairs of rows: of weights, their targets, or the change by the gradient.
          *
          *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
          *     always those of all pairs. As safetensors: `matrix` and `permutation`.

@@ -104,9 +104,11 @@ function Facts({ state }: { state: StateOut }) {
         />
       )}
       {loss === null ? (
-        <Suspense fallback={<Fact label="Loss" value={NONE} />}>
-          <OtherLoss />
-        </Suspense>
+        <PartBoundary>
+          <Suspense fallback={<Fact label="Loss" value={NONE} />}>
+            <OtherLoss />
+          </Suspense>
+        </PartBoundary>
       ) : (
         <Fact label="Loss" value={formatValue(loss)} bad={!Number.isFinite(loss)} />
       )}

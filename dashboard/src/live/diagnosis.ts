@@ -1,10 +1,20 @@
 /** Where the last stop came from, fetched once for all panels that show it. */
 import { useQuery } from "@tanstack/react-query";
 import { type ApiError, api, runPath } from "@/api/client";
-import type { Diagnosis, StopOut } from "@/api/types";
-import { diagnosedStep } from "./diagnosed";
+import type { Diagnosis, StateOut, StopOut } from "@/api/types";
+import { hasEnded } from "./commandAvailability";
 import { useRunState } from "./hooks";
 import { useRun } from "./store";
+
+/** The step of the diagnosis to show; null where there is none for the present step. */
+export function diagnosedStep(state: StateOut): number | null {
+  const { diagnosed_step: step, parked, breakpoint } = state;
+  if (step == null) return null;
+  // A step that raised an error is not counted.
+  const isHere = step === state.step || (state.state === "failed" && step === state.step + 1);
+  const isShown = parked ? state.state === "failed" || breakpoint?.title != null : hasEnded(state);
+  return isHere && isShown ? step : null;
+}
 
 /** The last stop by a breakpoint, a rule or an error; null while it is not known, or not shown. */
 export function useStop(isShown = true): StopOut | null {

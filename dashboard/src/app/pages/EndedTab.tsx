@@ -5,7 +5,7 @@ import { useRunDetail } from "@/api/runs";
 import { batchFact, shownStop } from "@/features/kept/stopText";
 import { formatCount } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { diagnosedStep } from "@/live/diagnosed";
+import { diagnosedStep } from "@/live/diagnosis";
 import { useBreakpoints, useRunId, useRunState } from "@/live/hooks";
 import { useKeptStop } from "@/live/keptStop";
 import { PanelChoice, PanelMoment, PanelSlot, Segmented } from "@/ui";

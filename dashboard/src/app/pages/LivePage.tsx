@@ -14,7 +14,7 @@ import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
 import { hasEnded } from "@/live/commandAvailability";
-import { diagnosedStep } from "@/live/diagnosed";
+import { diagnosedStep } from "@/live/diagnosis";
 import { useNoCommandsReason, useRunId, useRunState, useStale } from "@/live/hooks";
 import { useKeptStop } from "@/live/keptStop";
 import { useRun } from "@/live/store";

@@ -1,7 +1,7 @@
 import { lazy, Suspense, useState } from "react";
 import { useConnection, useRunState, useVerb } from "@/live/hooks";
 import { goBack } from "@/live/rewind";
-import { Explanation, Icon, Popover } from "@/ui";
+import { Explanation, Icon, PartBoundary, Popover } from "@/ui";
 import { Pill } from "../Frame";
 import { statusPillOf } from "./statusPill";
 
@@ -19,9 +19,11 @@ export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly numb
   const reason = statusPillOf(state, connection);
   if (reason === "ended") {
     return (
-      <Suspense fallback={null}>
-        <EndedPill />
-      </Suspense>
+      <PartBoundary>
+        <Suspense fallback={null}>
+          <EndedPill />
+        </Suspense>
+      </PartBoundary>
     );
   }
   if (reason === null) return null;

@@ -54,6 +54,14 @@ describe("the cause of a stop", () => {
     });
   });
 
+  it("that is a share of the loss is said once", () => {
+    const shared = { ...evidence, title: "Loss rose to 9.1.", cause: "Sample 20 carries 69 % of the loss" };
+    expect(statusPillOf({ ...state, breakpoint: shared }, live)).toMatchObject({
+      title: "Loss rose to 9.1.",
+      text: "Sample 20 carries 69 % of the loss · loss z-score 12.5 > 4",
+    });
+  });
+
   it("of an error is its traceback", () => {
     const failed = { ...state, state: "failed", reason: "ValueError: no", breakpoint: null } as StateOut;
     expect(statusPillOf(failed, live)).toMatchObject({ title: "Failed.", offer: "traceback" });

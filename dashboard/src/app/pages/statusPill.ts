@@ -50,7 +50,9 @@ export function statusPillOf(state: StateOut | null, connection: Freshness): Sta
 function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
-    const evidence = evidenceText(breakpoint);
+    // A cause that is a sample's share of the loss says what the note says.
+    const isSaid = breakpoint.cause?.endsWith("of the loss");
+    const evidence = evidenceText(isSaid ? { ...breakpoint, note: null } : breakpoint);
     const hit = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
     const text = reason ? `${hit}. ${reason}` : hit;
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;

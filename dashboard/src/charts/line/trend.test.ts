@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { summarise } from "@/lib/statistics";
+import { fenceOf } from "./robust";
+import { smooth } from "./smooth";
 import { FEWEST, Trend } from "./trend";
 
 const value = Float64Array.from(
@@ -15,20 +17,41 @@ function trendOf(
   window = 50,
   fewest = FEWEST,
 ): Trend {
-  const trend = new Trend({ smoothing, window, fewest });
+  const trend = new Trend({ smoothing, robust: true, window, fewest });
   trend.follow({ step: Float64Array.from(steps), value: Float64Array.from(values) });
   return trend;
 }
 
 describe("Trend", () => {
-  it("smooths like the written-out exponential mean", () => {
-    const trend = trendOf(step, value);
-    for (const at of [0, 1, 10, 500]) {
-      const weights = [...value.slice(0, at + 1)].map((_, index) => 0.9 ** (at - index));
-      const total = weights.reduce((sum, weight) => sum + weight, 0);
-      const weighted = weights.reduce((sum, weight, index) => sum + weight * (value[index] as number), 0);
-      expect(trend.smoothed[at]).toBeCloseTo(weighted / total, 9);
+  it("smooths the whole series, and leaves unusual values out", () => {
+    const spiked = value.map((one, index) => (index % 300 === 150 ? 1e5 : one));
+    const trend = trendOf(step, spiked);
+    expect(trend.smoothed.slice(0, 900)).toEqual(smooth(spiked, 0.9, fenceOf(spiked, false)));
+    for (const one of trend.smoothed.slice(0, 900)) expect(one).toBeLessThan(1003);
+    const whole = new Trend({ smoothing: 0.9, robust: false, window: 50, fewest: FEWEST });
+    whole.follow({ step, value: spiked });
+    expect(whole.smoothed.slice(0, 900)).toEqual(smooth(spiked, 0.9));
+  });
+
+  it("does not lag behind a falling loss, also while it grows", () => {
+    const ramp = step.map((one) => 9 - one / 100);
+    const growing = new Trend({ smoothing: 0.9, robust: true, window: 50, fewest: FEWEST });
+    for (let end = 7; end <= 900; end += 7) {
+      growing.follow({ step: step.subarray(0, end), value: ramp.subarray(0, end) });
+      expect(growing.smoothed[end - 1]).toBeCloseTo(ramp[end - 1] as number, 9);
     }
+  });
+
+  it("goes on level through many unusual values that come one by one", () => {
+    const spiked = Float64Array.from({ length: 2_060 }, (_, index) =>
+      index < 2_000 ? (value[index % 900] ?? 0) : 1e5,
+    );
+    const steps = spiked.map((_, index) => index);
+    const growing = new Trend({ smoothing: 0.5, robust: true, window: 50, fewest: FEWEST });
+    for (let end = 1_990; end <= spiked.length; end += 1)
+      growing.follow({ step: steps.subarray(0, end), value: spiked.subarray(0, end) });
+    const level = growing.smoothed[1_999] as number;
+    for (const one of growing.smoothed.slice(2_000, spiked.length)) expect(one).toBeCloseTo(level, 9);
   });
 
   it("knows mean and deviation of the window before each point", () => {
@@ -48,11 +71,24 @@ describe("Trend", () => {
   });
 
   it("is the same whether points come at once or a few at a time", () => {
-    const growing = new Trend({ smoothing: 0.9, window: 50, fewest: FEWEST });
-    for (let end = 0; end <= 900; end += 9) {
-      growing.follow({ step: step.subarray(0, end), value: value.subarray(0, end) });
+    // With a long part in which every second value is a gap.
+    const broken = value.map((one, index) =>
+      index > 600 && index < 820 ? (index % 2 ? 1e6 : Number.NaN) : one,
+    );
+    const growing = new Trend({ smoothing: 0.5, robust: false, window: 50, fewest: FEWEST });
+    const whole = new Trend({ smoothing: 0.5, robust: false, window: 50, fewest: FEWEST });
+    for (const series of [value, broken]) {
+      for (let end = 0; end <= 900; end += 9)
+        growing.follow({ step: step.subarray(0, end), value: series.subarray(0, end) });
+      whole.follow({ step, value: series });
+      growing.smoothed.slice(0, 900).forEach((one, index) => {
+        const wanted = whole.smoothed[index] as number;
+        if (Number.isNaN(wanted)) expect(one).toBeNaN();
+        else expect(one / wanted).toBeCloseTo(1, 6);
+      });
+      growing.follow({ step: step.subarray(0, 0), value: series.subarray(0, 0) });
+      whole.follow({ step: step.subarray(0, 0), value: series.subarray(0, 0) });
     }
-    expect(growing.smoothed.slice(0, 900)).toEqual(trendOf(step, value).smoothed.slice(0, 900));
   });
 
   it("leaves a gap and no trace where a value is not finite", () => {

@@ -1,20 +1,33 @@
-/** The smoothed line and the band of a growing series, kept up to date at the cost of the new points only. */
-import { Smoother } from "./smooth";
+/** The smoothed line and the band of a growing series, kept up to date at about the cost of the new points. */
+import type { Range } from "./lines";
+import { fenceOf, isWithin } from "./robust";
+import { smooth } from "./smooth";
 
 const FIRST_CAPACITY = 4096;
 /** A band around fewer points would say nothing; a z-score breakpoint waits for as many. */
 export const FEWEST = 8;
+/** Points further away than so many widths of the smoothing count less than a hundred thousandth. */
+const REACH = 12;
+/** The usual values are looked for again when there are more points by this share. */
+const GROWTH = 1 / 16;
 
 export interface TrendOptions {
-  /** Weight of the old value in the smoothed line, per point. */
+  /** What a point counts less in the smoothed line for each one nearer. */
   smoothing: number;
+  /** Whether unusual values are left out of the smoothed line. */
+  robust: boolean;
   /** Points in the window behind the band. */
   window: number;
   /** Points the window must hold before there is a band. */
   fewest: number;
 }
 
-export const DEFAULT_TREND: TrendOptions = { smoothing: 0.95, window: 200, fewest: FEWEST };
+export const DEFAULT_TREND: TrendOptions = {
+  smoothing: 0.95,
+  robust: true,
+  window: 200,
+  fewest: FEWEST,
+};
 
 export interface Points {
   step: Float64Array;
@@ -31,13 +44,14 @@ export class Trend {
   mean = new Float64Array(FIRST_CAPACITY);
   deviation = new Float64Array(FIRST_CAPACITY);
   length = 0;
-  private smoother: Smoother;
+  private fence: Range | null = null;
+  /** How many points there were when the fence was set. */
+  private fenced = 0;
   private rolling: RollingWindow;
   private firstStep = Number.NaN;
   private lastStep = Number.NaN;
 
   constructor(readonly options: TrendOptions = DEFAULT_TREND) {
-    this.smoother = new Smoother(options.smoothing);
     this.rolling = new RollingWindow(options.window);
   }
 
@@ -45,7 +59,9 @@ export class Trend {
   follow({ step, value }: Points): void {
     if (!this.continues(step)) this.reset();
     this.reserve(step.length);
-    for (let index = this.length; index < step.length; index += 1) this.push(value[index] as number);
+    const known = this.length;
+    for (let index = known; index < step.length; index += 1) this.push(value[index] as number);
+    this.smoothFrom(known, value);
     if (step.length) {
       this.firstStep = step[0] as number;
       this.lastStep = step[step.length - 1] as number;
@@ -59,8 +75,35 @@ export class Trend {
 
   private reset(): void {
     this.length = 0;
-    this.smoother = new Smoother(this.options.smoothing);
+    this.fenced = 0;
     this.rolling = new RollingWindow(this.options.window);
+  }
+
+  /** New points change the line near them only, unless they show which values are unusual. */
+  private smoothFrom(known: number, value: Float64Array): void {
+    if (known === value.length) return;
+    const { smoothing, robust } = this.options;
+    const isRenewed = value.length > this.fenced * (1 + GROWTH);
+    if (isRenewed) {
+      this.fence = robust ? fenceOf(value, false) : null;
+      this.fenced = value.length;
+    }
+    const reach = Math.ceil(REACH / (1 - smoothing));
+    const first = isRenewed ? 0 : this.countBack(value, known, reach);
+    const start = this.countBack(value, first, reach);
+    const line = smooth(value.subarray(start), smoothing, this.fence);
+    this.smoothed.set(line.subarray(first - start), first);
+  }
+
+  /** The index before which so many points that count lie up to another index. */
+  private countBack(value: Float64Array, from: number, count: number): number {
+    let index = from;
+    for (let left = count; index > 0 && left > 0; ) {
+      index -= 1;
+      const one = value[index] as number;
+      if (Number.isFinite(one) && isWithin(one, this.fence)) left -= 1;
+    }
+    return index;
   }
 
   private push(value: number): void {
@@ -68,7 +111,6 @@ export class Trend {
     const known = this.rolling.count >= this.options.fewest;
     this.mean[index] = known ? this.rolling.mean : Number.NaN;
     this.deviation[index] = known ? this.rolling.deviation : Number.NaN;
-    this.smoothed[index] = this.smoother.next(value);
     if (Number.isFinite(value)) this.rolling.push(value);
     this.length = index + 1;
   }

@@ -92,13 +92,15 @@ export default function BatchView(props: BatchViewProps) {
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
-  const counted = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const part = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : null);
   const hasGaps = sheet?.hasGaps ?? false;
   const broken =
     hasGaps && culprits.length > 0
       ? `${formatCount(culprits.length)} of ${formatCount(batch.count)} not finite`
       : null;
-  const fact = broken ?? (batch.loss_fact ? `${batch.loss_fact} · ${counted}` : counted);
+  // The sentence about the losses counts all samples.
+  const whole = batch.loss_fact ?? all;
+  const fact = broken ?? (batch.loss_fact && part ? `${whole} · ${part}` : (part ?? whole));
   const open = () => setOpened(focused);
   // Rows are loaded in steps of twice as many, as far as one answer goes.
   const { onRange } = props;

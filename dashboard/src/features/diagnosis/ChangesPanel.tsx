@@ -82,11 +82,11 @@ function columnsOf({ changes, steps }: Diagnosis): TableColumn[] {
       cells: changes.map(({ what }) => what),
       numeric: false,
       rowHeader: true,
-      track: { width: "minmax(0,1fr)", least: 92 },
+      track: { width: "minmax(0,1fr)", least: 120 },
       titleOf: (row) => changeAt(row).what,
     },
-    column("Before", 72, (change) => changeValue(change, change.before)),
-    column("After", 72, (change) => <After change={change} />),
+    column("Before", 60, (change) => changeValue(change, change.before)),
+    column("After", 60, (change) => <After change={change} />),
     {
       ...column(`${formatCount(steps[0])} to ${formatCount(steps.at(-1))}`, 124, (change) => (
         <Sparkline

@@ -96,7 +96,8 @@ function columnsOf(diagnosis: Diagnosis): TableColumn[] {
   ];
   if (layers.every((layer) => layer.weight_before === null)) return columns;
   const headTitle = `Weight at step ${formatCount(weights_step)}, with which the modules were run again`;
-  return [...columns, { ...norms(`at ${formatCount(weights_step)}`, "weight_before"), headTitle }];
+  const before = norms(`Weight at ${formatCount(weights_step)}`, "weight_before");
+  return [...columns, { ...before, headTitle, track: { width: "minmax(96px,1.3fr)", least: 96 } }];
 }
 
 function Status({ layer, diagnosis }: { layer: DiagnosedLayer; diagnosis: Diagnosis }) {

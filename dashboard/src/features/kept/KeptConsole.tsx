@@ -7,6 +7,7 @@ import type { ConsolePart, RunRow } from "@/api/types";
 import { formatCount, formatTime } from "@/lib/format";
 import { useUrlChoice } from "@/lib/urlState";
 import { Button, IconButton, Panel, type PanelState, panelState, Segmented } from "@/ui";
+import { NOTHING_PRINTED } from "@/ui/nothingPrinted";
 import { type PrintedLine, printedLines } from "./stopText";
 
 interface KeptConsoleProps {
@@ -71,14 +72,15 @@ export default function KeptConsole({ runId, run, large, onLarge }: KeptConsoleP
     >
       <Lines lines={shown} />
       <footer className="flex h-11 shrink-0 items-center gap-4 border-t border-line px-3 whitespace-nowrap">
-        {run?.started_at != null && <Fact label="Started" value={formatTime(run.started_at)} />}
-        {run?.ended_at != null && <Fact label="Ended" value={formatTime(run.ended_at)} />}
-        <span
-          className="min-w-0 flex-1 truncate text-t3"
-          title={data?.of === "python" ? NOT_CAPTURED : undefined}
-        >
-          {data?.of === "python" && "Python output only"}
-        </span>
+        <div className="min-w-0 flex-1">
+          <div className="flex gap-4">
+            {run?.started_at != null && <Fact label="Started" value={formatTime(run.started_at)} />}
+            {run?.ended_at != null && <Fact label="Ended" value={formatTime(run.ended_at)} />}
+          </div>
+          {data?.of === "python" && (
+            <p className="text-label text-t3">Output of C code and subprocesses is not captured</p>
+          )}
+        </div>
         <Button look="ghost" small onClick={() => void copy(shown)}>
           Copy
         </Button>
@@ -86,8 +88,6 @@ export default function KeptConsole({ runId, run, large, onLarge }: KeptConsoleP
     </Panel>
   );
 }
-
-const NOT_CAPTURED = "What C code and subprocesses print is not captured.";
 
 function Fact({ label, value }: { label: string; value: string }) {
   return (
@@ -143,21 +143,10 @@ async function copy(lines: readonly PrintedLine[]): Promise<void> {
   await navigator.clipboard.writeText(lines.map(({ text }) => text).join("\n"));
 }
 
-const NOTHING: PanelState = {
-  kind: "empty",
-  title: "Nothing was printed, or it was not kept",
-  text: (
-    <>
-      What a run prints is kept unless <code className="font-mono">console=False</code> or{" "}
-      <code className="font-mono">MIDSTEP_CONSOLE=off</code> says otherwise.
-    </>
-  ),
-};
-
 function stateOf(data: ConsolePart | undefined, error: ApiError | null): PanelState {
   if (error?.status === 403) return { kind: "unavailable", text: error.message };
   return panelState(
     { data, error },
-    { what: "the console", empty: ({ text }) => (text === "" ? NOTHING : null) },
+    { what: "the console", empty: ({ text }) => (text === "" ? NOTHING_PRINTED : null) },
   );
 }

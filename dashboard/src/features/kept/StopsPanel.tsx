@@ -17,14 +17,12 @@ interface StopsPanelProps {
 export default function StopsPanel({ breakpoints, stops, shown, onShow, stale }: StopsPanelProps) {
   const [chosen, setChosen] = useState<string | null>(null);
   const selected = stops.find(({ id }) => id === (chosen ?? shown)) ?? null;
-  const hits = breakpoints.filter((one) => one.hits > 0).length;
+  const hits = breakpoints.reduce((sum, one) => sum + one.hits, 0);
   return (
     <Panel
       title="Breakpoints"
       fact={
-        breakpoints.length > 0
-          ? `${formatCount(breakpoints.length)}, ${formatCount(hits)} with hits`
-          : undefined
+        breakpoints.length > 0 ? `${formatCount(breakpoints.length)}, with ${plural(hits, "hit")}` : undefined
       }
       stale={stale}
       className="h-full"

@@ -6,6 +6,7 @@ import { asPrinted, type ConsoleText, EMPTY_CONSOLE, withPart } from "@/lib/cons
 import { downloadText } from "@/lib/download";
 import { formatBytes } from "@/lib/format";
 import { Button, IconButton, Panel, type PanelState, panelState } from "@/ui";
+import { NOTHING_PRINTED } from "@/ui/nothingPrinted";
 
 interface ConsolePanelProps {
   runId: string;
@@ -107,16 +108,10 @@ function useConsole(runId: string, live: boolean) {
 
 const isRefusal = (problem: unknown) => problem instanceof ApiError && problem.status === 403;
 
-const NO_OUTPUT: PanelState = {
-  kind: "empty",
-  title: "Nothing was printed",
-  text: "Console output is kept only for runs started from the page.",
-};
-
 function stateOf(known: boolean, text: string, error: Error | null): PanelState {
   if (!known && isRefusal(error)) return { kind: "unavailable", text: error?.message ?? "" };
   return panelState(
     { data: known ? text : null, error },
-    { what: "the console", empty: (printed) => (printed === "" ? NO_OUTPUT : null) },
+    { what: "the console", empty: (printed) => (printed === "" ? NOTHING_PRINTED : null) },
   );
 }

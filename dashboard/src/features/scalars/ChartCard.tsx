@@ -7,14 +7,14 @@ import type { CursorSync } from "@/charts/line/cursorSync";
 import type { Line, Pointed, Range, Threshold } from "@/charts/line/lines";
 import { countOutside, robustLimits } from "@/charts/line/robust";
 import { downloadBlob, downloadText } from "@/lib/download";
-import { formatCount, formatValue } from "@/lib/format";
+import { formatCount } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { IconButton } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
 import { axisPoint, narrowestOf, X_TEXTS } from "./axisText";
-import { abandonedOf, chartLines, leftText, outsideText, valueAt } from "./chartLines";
+import { abandonedOf, chartLines, leftText, outsideText, shortValue, valueAt } from "./chartLines";
 import { type ChartSpec, namesIn } from "./chartPairs";
 import { timeUnit } from "./curveValues";
 import type { ChartPoints } from "./useChartData";
@@ -139,7 +139,7 @@ function Values({ lines, sync, reads }: ValuesProps) {
         return (
           <span key={line.id} style={{ color: isBad ? "var(--bad)" : line.textColour }}>
             <span className="sr-only">{line.id} </span>
-            {formatValue(value, 3)}
+            {shortValue(value, line.id)}
           </span>
         );
       })}

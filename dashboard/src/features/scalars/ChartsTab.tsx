@@ -76,15 +76,18 @@ export default function ChartsTab({ stale }: { stale: string | null }) {
             />
           </span>
           <SmoothingSlider weight={weight} onWeight={setWeight} className="w-24" />
-          <Segmented
-            label="Range of the values"
-            value={rangeKind}
-            choices={[
-              { value: "robust", label: "Robust" },
-              { value: "full", label: "Full" },
-            ]}
-            onChange={setRangeKind}
-          />
+          <span className="flex items-center gap-2">
+            Range
+            <Segmented
+              label="Range of the values"
+              value={rangeKind}
+              choices={[
+                { value: "robust", label: "Robust" },
+                { value: "full", label: "Full" },
+              ]}
+              onChange={setRangeKind}
+            />
+          </span>
           <Segmented
             label="Horizontal axis"
             value={axis}

@@ -5,7 +5,7 @@ import { useMemo, useRef } from "react";
 import { useRunDetail } from "@/api/runs";
 import { fetchCurves } from "@/api/scalars";
 import { fittingWeight } from "@/charts/line/smooth";
-import { DEFAULT_TREND, type Points, Trend } from "@/charts/line/trend";
+import { DEFAULT_TREND, type Points, Trend, type TrendOptions } from "@/charts/line/trend";
 import { useAction } from "@/lib/actions";
 import { lossMetric, metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
@@ -57,9 +57,9 @@ export default function LossPanel({ expanded, onExpand, onFocusPoint, stale }: L
   const points = series?.view() ?? NOTHING;
   // A weight for long runs would average a short one over all of its values.
   const weight = fittingWeight(smoothing, points.step.length);
-  const trend = useTrend(name, band, weight, points);
-  const ended = useRunState(hasEnded) ?? false;
   const [rangeKind, setRangeKind] = useUrlChoice("range", ["robust", "full"]);
+  const trend = useTrend(name, band, { smoothing: weight, robust: rangeKind === "robust" }, points);
+  const ended = useRunState(hasEnded) ?? false;
   const validation = useValidation(ended ? name : null, logged);
   const view = useMemo(() => readView(zoom === "" ? null : zoom, ended), [zoom, ended]);
   useAction({
@@ -138,10 +138,16 @@ function LeaveLarge({ onLeave }: { onLeave: () => void }) {
 }
 
 /** The trend of a series; a new one when the series, its window or its smoothing changes. */
-function useTrend(name: string, { window, fewest }: Band, smoothing: number, points: Points): Trend {
-  const key = `${name} ${window} ${fewest} ${smoothing}`;
+function useTrend(
+  name: string,
+  { window, fewest }: Band,
+  { smoothing, robust }: Pick<TrendOptions, "smoothing" | "robust">,
+  points: Points,
+): Trend {
+  const key = `${name} ${window} ${fewest} ${smoothing} ${robust}`;
   const kept = useRef<{ key: string; trend: Trend } | null>(null);
-  if (kept.current?.key !== key) kept.current = { key, trend: new Trend({ smoothing, window, fewest }) };
+  if (kept.current?.key !== key)
+    kept.current = { key, trend: new Trend({ smoothing, robust, window, fewest }) };
   const { trend } = kept.current;
   trend.follow(points);
   return trend;

@@ -1,4 +1,4 @@
-/** How much a smoothed line counts the points before: the same slider for every chart of scalars. */
+/** How much a smoothed line counts the points around each: the same slider for every chart of scalars. */
 import { formatFixed } from "@/lib/format";
 import { useUrlState } from "@/lib/urlState";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { linearSplits } from "@/charts/ticks";
 import { AXES, readSpan, spanText, X_TEXTS } from "./axisText";
-import { outsideText } from "./chartLines";
+import { outsideText, shortValue } from "./chartLines";
 import { timeUnit } from "./curveValues";
 
 describe("ticks of the horizontal axis", () => {
@@ -30,6 +30,19 @@ describe("a zoomed range in the address", () => {
   });
 
   it.each(["x", "5-2", "1-", "-1-4"])("takes %s for everything", (text) => expect(readSpan(text)).toBeNull());
+});
+
+describe("shortValue", () => {
+  it.each([
+    [1e-3, "lr", "1.0e−3"],
+    [0.02, "lr.D", "0.02"],
+    [0.1, "learning_rate", "0.1"],
+    [0.0019, "update_ratio", "1.9e−3"],
+    [0.1, "lrate", "0.100"],
+    [0, "loss", "0"],
+    [Number.NaN, "loss", "NaN"],
+    [null, "lr", "—"],
+  ])("%d of %s is %s", (value, name, text) => expect(shortValue(value, name)).toBe(text));
 });
 
 describe("outsideText", () => {

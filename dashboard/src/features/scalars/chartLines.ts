@@ -4,7 +4,7 @@ import { seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
 import { type Line, measured, pointAt, type Range } from "@/charts/line/lines";
 import { fenceOf, isWithin, type OutOfRange } from "@/charts/line/robust";
 import { fittingWeight, smooth } from "@/charts/line/smooth";
-import { formatCount, formatValue, plural } from "@/lib/format";
+import { formatCount, formatRate, formatValue, plural } from "@/lib/format";
 import type { AbandonedPart } from "@/live/series";
 import type { ChartSpec } from "./chartPairs";
 import type { ChartPoints } from "./useChartData";
@@ -84,12 +84,20 @@ export function valueAt(line: Line, x: number | null): number | null {
   return index === null || index < 0 ? null : (measured(line)[index] as number);
 }
 
+const isRate = (name: string) => /^(lr|learning_rate)(?![a-z])/.test(name);
+
+/** A value in the header of a chart; rates and small values as in the top bar: 1.0e−3. */
+export function shortValue(value: number | null, name = ""): string {
+  const isSmall = value !== null && Math.abs(value) < 0.01;
+  return isSmall || isRate(name) ? formatRate(value) : formatValue(value, 3);
+}
+
 /** "3 above, max 9.41"; bucketed curves hold at least as many. */
 export function outsideText({ above, below, highest, lowest }: OutOfRange, exact: boolean): string {
   const count = (many: number) => `${formatCount(many)}${exact ? "" : "+"}`;
   if (above > 0 && below > 0) return `${count(above)} above, ${count(below)} below`;
-  if (above > 0) return `${count(above)} above, max ${formatValue(highest, 3)}`;
-  return below > 0 ? `${count(below)} below, min ${formatValue(lowest, 3)}` : "";
+  if (above > 0) return `${count(above)} above, max ${shortValue(highest)}`;
+  return below > 0 ? `${count(below)} below, min ${shortValue(lowest)}` : "";
 }
 
 /** All of a range; what begins near 0 is drawn from 0 on. */

@@ -30,6 +30,17 @@ describe("tracksOf", () => {
     expect(minWidth).toBeLessThan(520);
   });
 
+  it("give names of usual length their room, and take it from short words", () => {
+    const named = { ...(columns[0] as (typeof columns)[0]), cells: ["embedding.weight", "head.bias"] };
+    const status = { name: "Status", cells: ["usual", "usual"], numeric: false };
+    const { gridTemplateColumns, minWidth } = tracksOf([named, status, ...numbers], [...styles, ...styles]);
+    const least = [...gridTemplateColumns.matchAll(/minmax\((\d+)px/g)].map(([, px]) => Number(px));
+    expect(least[0]).toBeGreaterThan(114);
+    expect(least[1]).toBe(72);
+    // The panel of layers at 1280 px.
+    expect(minWidth).toBeLessThan(564);
+  });
+
   it("leave room for the arrow in the head of the sorted column", () => {
     const plain = shares(tracksOf(columns, styles).gridTemplateColumns);
     const sorted = shares(tracksOf(columns, styles, { sorted: "Gradient norm" }).gridTemplateColumns);

@@ -28,7 +28,10 @@ export function tracksOf(
   const least = columns.map(({ numeric, title, name, track }, index) => {
     if (track) return track.least;
     if (index === 0 && numeric) return 52;
-    return numeric ? numberWidth(styles[index] as NumberStyle, title ?? name) : 92;
+    if (numeric) return numberWidth(styles[index] as NumberStyle, title ?? name);
+    const wished = wishedWidth(columns[index] as TableColumn, null);
+    // Names such as `embedding.weight` are not cut; a word with its mark needs less.
+    return index === 0 ? clamp(wished, 92, 124) : clamp(wished + MARK, 72, 92);
   });
   const tracks = least.map((width, index) => {
     const column = columns[index] as TableColumn;
@@ -43,14 +46,18 @@ export function tracksOf(
   };
 }
 
-/** Wide enough that no number of this style below a hundred is cut, nor a short title. */
+const clamp = (value: number, least: number, most: number) => Math.min(most, Math.max(least, value));
+
+/** Wide enough that no number of this style below a hundred is cut, with its sign, nor a short title. */
 function numberWidth(style: NumberStyle, title: string): number {
   const characters = style.kind === "fixed" ? style.decimals + 3 : style.kind === "mixed" ? 7 : 9;
-  return Math.max(56, characters * 6.8 + 8, Math.min(title.length * 5.8 + 20, 80));
+  return Math.max(56, characters * 6.8 + 12, Math.min(title.length * 5.8 + 20, 80));
 }
 
 const LETTER = 5.8;
 const ARROW = 14;
+/** The mark before a word such as a status. */
+const MARK = 20;
 /** Rows whose texts decide how wide a column would like to be. */
 const LOOKED_AT = 64;
 const WIDEST_TEXT = 176;

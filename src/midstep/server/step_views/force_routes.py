@@ -152,7 +152,7 @@ def cosine_matrix(
     full: Annotated[bool, Query(description="Send all cells, also above 512 rows.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
-    """Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
+    """Cosines of all pairs of rows: of weights, their targets, or the change by the gradient.
 
     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
     always those of all pairs. As safetensors: `matrix` and `permutation`.

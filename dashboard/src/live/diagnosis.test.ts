@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Evidence, StateOut } from "@/api/types";
-import { diagnosedStep } from "./diagnosed";
+import { diagnosedStep } from "./diagnosis";
 
 const parked = {
   state: "paused",
