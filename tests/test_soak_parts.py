@@ -12,6 +12,8 @@ from tools import soak_report
 ROOT = Path(__file__).parents[1]
 REPORT = """<testsuites><testsuite tests="5" failures="1" errors="0" skipped="1" time="90.5">
 <testcase name="a"><properties><property name="figure" value="9 kills"/></properties></testcase>
+<testcase name="b"><properties><property name="count" value="900 requests"/></properties></testcase>
+<testcase name="c"><properties><property name="count" value="100 requests"/></properties></testcase>
 </testsuite></testsuites>"""
 
 
@@ -44,7 +46,8 @@ def test_figures_and_counts_of_a_part_become_its_row(tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
     result = soak_report.read_results("kills", tmp_path / "report.xml")
     row = result.row("abc", datetime(2026, 1, 2, tzinfo=UTC))
-    expected = "| kills | 2026-01-02 | abc | 1.5 | 3 passed, 1 FAILED, 1 skipped | 9 kills |"
+    counts, found = "3 passed, 1 FAILED, 1 skipped", "9 kills; 1,000 requests"
+    expected = f"| kills | 2026-01-02 | abc | 1.5 | {counts} | {found} |"
     assert row == expected
     page = soak_report.with_row("# Reliability\n\nWords.\n", "kills", row)
     assert soak_report.with_row(page, "kills", row) == page

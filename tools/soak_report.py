@@ -1,6 +1,7 @@
 """`make soak SOAK=kills`: run one part of the long fault tests, and add its figures to the docs.
 
 A test gives a figure with pytest's `record_property("figure", "1,000 kills, 0 invariants broken")`.
+What several tests do is added up: `record_property("count", "100 generated requests")`.
 Generated trainings each give their outcome, `record_property("generated training", "exact")`, and
 are counted. A training that is silently inexact fails its test and has none.
 The page has one row for each part: when it ran last, on which commit, and what it found.
@@ -92,14 +93,9 @@ def read_results(part: str, report: Path) -> PartResult:
         raise SystemExit(f"midstep: {report} holds no test suite; the tests did not start")
     count = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
-    figures = [
-        str(each.get("value")) for each in suite.iter("property") if each.get("name") == "figure"
-    ]
-    outcomes = Counter(
-        str(each.get("value"))
-        for each in suite.iter("property")
-        if each.get("name") == "generated training"
-    )
+    figures = _values(suite, "figure")
+    figures += added_up(_values(suite, "count"))
+    outcomes = Counter(_values(suite, "generated training"))
     if outcomes:
         counts = ", ".join(f"{name} {number}" for name, number in sorted(outcomes.items()))
         figures.append(f"{outcomes.total()} generated trainings: {counts}")
@@ -111,6 +107,23 @@ def read_results(part: str, report: Path) -> PartResult:
         skipped=count["skipped"],
         figures=tuple(figures),
     )
+
+
+def _values(suite: ElementTree.Element, name: str) -> list[str]:
+    return [str(each.get("value")) for each in suite.iter("property") if each.get("name") == name]
+
+
+def added_up(counts: Sequence[str]) -> list[str]:
+    """The sum for each kind of what was counted, in the order in which the kinds appear.
+
+    >>> added_up(["900 requests", "1 signal", "100 requests"])
+    ['1,000 requests', '1 signal']
+    """
+    sums = Counter[str]()
+    for each in counts:
+        number, _, what = each.partition(" ")
+        sums[what] += int(number)
+    return [f"{number:,} {what}" for what, number in sums.items()]
 
 
 def with_row(page: str, part: str, row: str) -> str:

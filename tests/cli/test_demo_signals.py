@@ -35,6 +35,13 @@ sys.exit(main(["demo", *sys.argv[1:]]))
 """
 
 
+@pytest.fixture(autouse=True)
+def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """The report of long tests has their number."""
+    yield
+    record_property("count", "1 demos that were interrupted or had no output")
+
+
 def long(value: object) -> object:
     """A case for the soak: each starts a demo, which loads torch."""
     return pytest.param(value, marks=pytest.mark.soak)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from midstep.cli.main import main
+from midstep.cli.output.text_format import format_time
 from midstep.core.moments import Moment
 from midstep.facts import FactsWriter
 
@@ -26,9 +27,11 @@ with Lease.acquire(sys.argv[1], "0123456789ab") as lease:
 """
 
 
-def write_run(directory: Path, *, status: str = "finished", run_id: str | None = None) -> str:
+def write_run(
+    directory: Path, *, status: str = "finished", run_id: str | None = None, name: str = "my run"
+) -> str:
     with FactsWriter(directory, run_id=run_id) as facts:
-        facts.event(Moment.START, name="my run", seed=3)
+        facts.event(Moment.START, name=name, seed=3)
         for step in range(1, 4):
             facts.log(step, loss=1.0 / step)
         facts.event(Moment.TRAIN_END, status=status, step=3)
@@ -107,6 +110,55 @@ def test_a_whole_name_goes_before_the_start_of_another_runs_id(
     write_run(tmp_path / "b", run_id="c23456789abc")
     for named, run_id in (("a", "b2"), ("b", "c2"), ("b2", "b2"), ("c", "c2")):
         assert main(["runs", "show", named, "--json", "--save-dir", str(tmp_path)]) == 0
+        assert json.loads(capsys.readouterr().out)["id"].startswith(run_id)
+
+
+VERBS = (
+    ("show",),
+    ("tail", "--no-follow"),
+    ("export",),
+    ("stops",),
+    ("media",),
+    ("console",),
+    ("figures",),
+    ("rm", "--dry-run"),
+)
+"""Every verb of `midstep runs` that takes a stored run; `terminate` needs a process."""
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_every_verb_takes_the_name_that_the_list_prints(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "run_a", name="my run")
+    write_run(tmp_path / "run_b", name="another")
+    code = main(["runs", *verb, "my run", "--save-dir", str(tmp_path)])
+    told = capsys.readouterr()
+    assert "no run" not in told.err
+    is_without_epochs = "no epoch to draw" in told.err
+    assert (code, is_without_epochs) == ((2, True) if verb[0] == "figures" else (0, False))
+
+
+@pytest.mark.parametrize("verb", [*VERBS, ("terminate",)], ids=lambda verb: verb[0])
+def test_a_name_of_several_runs_is_refused_with_their_ids_and_start_times(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [write_run(tmp_path / folder) for folder in ("run_a", "run_b")]
+    started = {run["id"]: format_time(run["started_at"]) for run in listed(tmp_path, capsys)}
+    assert main(["runs", *verb, "my run", "--save-dir", str(tmp_path)]) == 2
+    refused = capsys.readouterr().err
+    assert "my run names 2 runs" in refused
+    for run_id in ids:
+        assert f"{run_id} (started {started[run_id]})" in refused
+
+
+def test_a_name_goes_before_the_start_of_another_runs_id_and_after_directories(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "one", run_id="b23456789abc", name="c2")
+    write_run(tmp_path / "two", run_id="c23456789abc", name="one")
+    for given, run_id in (("c2", "b2"), ("one", "b2"), ("c23", "c2")):
+        assert main(["runs", "show", given, "--json", "--save-dir", str(tmp_path)]) == 0
         assert json.loads(capsys.readouterr().out)["id"].startswith(run_id)
 
 

@@ -154,13 +154,16 @@ def kill_the_worker_while_parked(attached, plain):
 
 @kills_a_worker
 @pytest.mark.soak
-def test_a_worker_killed_while_the_run_is_paused_is_told_at_the_next_step(tmp_path):
+def test_a_worker_killed_while_the_run_is_paused_is_told_at_the_next_step(
+    tmp_path, record_property
+):
     """The kill comes from outside, while the training thread stands at its boundary."""
     plain = Plain(400, num_workers=1, prefetch_factor=2)
     attached = attach(*plain.parts, save_dir=tmp_path, start_paused=True)
     with pytest.raises(LOADER_ERRORS):
         kill_the_worker_while_parked(attached, plain)
     assert_failure_is_kept(attached, "")
+    record_property("figure", "1 worker killed during a pause, named at the next step")
 
 
 def look_at_the_parked_failure(attached, plain):

@@ -125,7 +125,7 @@ SIZES = BlockSizes(large_bytes=1000, block_bytes=400)
     "with_blocks", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["plain", "blocks"]
 )
 def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(
-    tmp_path: Path, with_blocks: bool
+    tmp_path: Path, with_blocks: bool, record_property: Callable[[str, object], None]
 ) -> None:
     parts: dict[str, Any] = {"model": torch.nn.Linear(6, 5)}
     if with_blocks:
@@ -160,6 +160,7 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(
         if child.status == 0:
             assert point > 40
             assert kept.steps == [2]
+            record_property("figure", f"{point - 1} kills in saves, each leaves one that loads")
             return
         kept.save(snapshots[-1])  # the next start goes on
         assert assert_newest_loads(run_dir, told) == 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,10 +8,19 @@ from pathlib import Path
 
 import psutil
 import pytest
+import typer.main
 
 from midstep.server.datasets.data_roots import DataRoots
 from tests.served import Served, serving, serving_root
 from tests.server.datasets import store_dataset
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_once() -> Iterator[None]:
+    """The commands of the terminal are built once: that takes longer than most of them run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture

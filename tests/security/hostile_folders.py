@@ -198,8 +198,8 @@ def endless_times(folder: Path, _: Path) -> None:
 def line_bombs(folder: Path, _: Path) -> None:
     """Lines that are slow to search: heads without tails, and nothing but line ends."""
     with (folder / "facts" / "events.jsonl").open("ab") as file:
-        file.write(b'{"schema_version":2,"seq":1,' * 150_000 + b"\n")
-        file.write(b',"crc":"00000000"}' * 200_000 + b"\n" * 3_000_000)
+        file.write(b'{"schema_version":2,"seq":1,' * 50_000 + b"\n")
+        file.write(b',"crc":"00000000"}' * 60_000 + b"\n" * 1_000_000)
 
 
 def frame_bombs(folder: Path, _: Path) -> None:
@@ -486,9 +486,9 @@ def _plan_texts() -> dict[str, list[str]]:
 
 
 def make_hostile_datasets(root: Path, secret: Path) -> list[Path]:
-    """Datasets whose tables, configs or databases are bombs."""
+    """Datasets whose tables, configs, other files or databases are bombs, pipes or links."""
     sound = store_dataset(root / "sound")
-    folders = []
+    folders = [*_poisoned_files(root, sound, secret), *_other_kinds(root, secret)]
     for name in ("link", "pipe", "giant", "deep", "npz", "shape"):
         folder = root / name
         shutil.copytree(sound, folder)
@@ -519,6 +519,72 @@ def make_hostile_datasets(root: Path, secret: Path) -> list[Path]:
     )
     connection.close()
     return [*folders, hdf5, database]
+
+
+def _poisoned_files(root: Path, sound: Path, secret: Path) -> list[Path]:
+    """Copies of a dataset in which files beside the tables, or one table, are poisoned."""
+    folders = []
+    for poison in (_pipe_as, _giant_as, _link_as):
+        for name, files in _POISONED.items():
+            folder = root / f"{poison.__name__.strip('_')}_{name}"
+            shutil.copytree(sound, folder)
+            for file in files:
+                poison(folder / file, secret)
+            folders.append(folder)
+    folder = root / "link_as_folder"
+    shutil.copytree(sound, folder)
+    texts = shutil.copytree(sound / "texts", secret.parent / "private" / "whole")
+    _cleared(folder, "texts").symlink_to(texts)
+    for name, offsets in {"far": [0, *[1 << 60] * 160], "few": [0, 9], "flat": 3}.items():
+        folders.append(shutil.copytree(sound, root / f"offsets_{name}"))
+        np.save(folders[-1] / "texts" / "questions.offsets.npy", np.array(offsets))
+    return [*folders, folder]
+
+
+_POISONED = {
+    "sidecars": ("build.json", "audit.json", "ledger.json"),
+    "config": ("config.json",),
+    "table": ("question_embs.npy",),
+    "texts": ("texts/questions.jsonl", "texts/sources.jsonl"),
+    "offsets": ("texts/questions.offsets.npy",),
+}
+
+
+def _pipe_as(path: Path, _: Path) -> None:
+    os.mkfifo(_cleared(path.parent, path.name))
+
+
+def _giant_as(path: Path, _: Path) -> None:
+    os.truncate(path, GIANT_BYTES)
+
+
+def _link_as(path: Path, secret: Path) -> None:
+    """A link out of the dataset to a file that is as it should be."""
+    private = secret.parent / "private" / path.parent.name
+    private.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(shutil.move(path, private / path.name))
+
+
+def _other_kinds(root: Path, secret: Path) -> list[Path]:
+    """Triplets and cluster labels whose files are pipes, giants or links."""
+    folders = []
+    for poison in (_pipe_as, _giant_as, _link_as):
+        kind = poison.__name__.strip("_")
+        triplets, clusters = root / f"{kind}_triplets", root / f"{kind}_clusters"
+        for folder, name in ((triplets, "train.jsonl"), (clusters, "dataset.db")):
+            folder.mkdir(parents=True)
+            (folder / name).write_text('["q", "a", "b", 1]\n')
+            poison(folder / name, secret)
+        (triplets / "build.json").write_text('{"kind": "triplets", "encoder": []}')
+        folders += [triplets, clusters]
+    journal = root / "pipe_as_journal"
+    journal.mkdir()
+    connection = sqlite3.connect(journal / "dataset.db")
+    connection.execute("CREATE TABLE samples (id INTEGER)")
+    connection.close()
+    for name in ("dataset.db-journal", "dataset.db-wal"):
+        os.mkfifo(journal / name)
+    return [*folders, journal]
 
 
 def _hdf5_bomb(folder: Path, sound: Path, secret: Path) -> None:

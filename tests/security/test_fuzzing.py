@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import requests
@@ -34,8 +35,8 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 10
-SHORT_FORM_EXAMPLES = 4
+EXAMPLES, SOAK_EXAMPLES = 4, 50
+SHORT_FORM_EXAMPLES = 2
 """Short forms share their handlers with the long; what is their own is the way to the run."""
 TAKES_NOTHING = (
     "GET /api/v1/health",
@@ -44,10 +45,12 @@ TAKES_NOTHING = (
 ENDLESS = "GET /api/v1/stream"
 
 
+@cache
 def document() -> dict:
     return create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh())).openapi()
 
 
+@cache
 def labels() -> list[str]:
     """Every operation but the endless one, short forms too."""
     return sorted(
@@ -87,15 +90,35 @@ def operations(fuzzed: Served) -> dict:
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("label", labels())
 def test_no_request_makes_a_500_or_an_undocumented_answer(fuzzed, operations, label, mode):
+    is_short_form = label.split()[1].startswith("/debug")
+    examples = SHORT_FORM_EXAMPLES if is_short_form else EXAMPLES
+    send_generated(fuzzed, operations, label, mode, examples)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("label", labels())
+def test_of_many_requests_none_makes_a_500_or_an_undocumented_answer(
+    fuzzed, operations, label, mode, record_property
+):
+    sent = send_generated(fuzzed, operations, label, mode, SOAK_EXAMPLES)
+    record_property("count", f"{sent} generated requests, each with a documented answer")
+
+
+def send_generated(
+    fuzzed: Served, operations: dict, label: str, mode: GenerationMode, examples: int
+) -> int:
+    """Send requests to one operation, and check each answer; returns how many were sent."""
     operation = operations[label]
     known = {"run_id": fuzzed.run.run_id, "dataset_id": "small"}
     path = {name: value for name, value in known.items() if f"{{{name}}}" in label}
     headers = {"Authorization": f"Bearer {fuzzed.tokens.control}"}
 
+    sent = 0
     with requests.Session() as session:
 
         @settings(
-            max_examples=SHORT_FORM_EXAMPLES if label.split()[1].startswith("/debug") else EXAMPLES,
+            max_examples=examples,
             derandomize=True,
             database=None,
             deadline=None,
@@ -104,6 +127,8 @@ def test_no_request_makes_a_500_or_an_undocumented_answer(fuzzed, operations, la
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def check(case):
+            nonlocal sent
+            sent += 1
             case.path_parameters = {**(case.path_parameters or {}), **path}
             case.headers = {**(case.headers or {}), **headers}
             response = case.call(base_url=fuzzed.url, session=session)
@@ -114,3 +139,4 @@ def test_no_request_makes_a_500_or_an_undocumented_answer(fuzzed, operations, la
         except Unsatisfiable:  # an operation that takes nothing cannot be given anything wrong
             assert mode is GenerationMode.NEGATIVE
             assert label in TAKES_NOTHING
+    return sent

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import platform
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from midstep.cli.main import main
+from midstep.cli.sweep import run_sweep
 from midstep.core.errors import ControlError, FormatError, StorageError
 from midstep.facts.format.console_parts import START
 from midstep.facts.format.paths import lock_path
@@ -23,8 +27,8 @@ from midstep.loops.sweep.sweep_locks import lock_holder_of, terminate_holder
 from midstep.server.recipes.end_process import end_process
 from midstep.server.sweeps.cell_process_start import start_cell
 from midstep.server.sweeps.sweep_control import stop_cell, stop_pool
-from midstep.server.sweeps.sweep_pool import hold_sweep
-from tests.tiny_sweep import COMMAND, plan_of, sweep_in
+from midstep.server.sweeps.sweep_pool import SweepPool, hold_sweep
+from tests.tiny_sweep import COMMAND, options, plan_of, sweep_in
 
 TRAINING = """
 import fcntl, os, sys
@@ -179,3 +183,43 @@ def test_large_data_files_are_compared_by_size_and_time(
     assert cell_address.fingerprint_data([giant]) == before
     os.utime(giant, ns=(1, 1))
     assert cell_address.fingerprint_data([giant]) != before
+
+
+@contextmanager
+def open_umask() -> Iterator[None]:
+    """As where a group shares its files."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes_for_others(folder: Path) -> dict[str, int]:
+    """What other users may look into; what is in a closed run directory is safe."""
+    paths = [folder, *folder.iterdir(), *folder.glob(".jobs/*")]
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in paths}
+    return {name: mode for name, mode in modes.items() if mode & 0o077}
+
+
+@pytest.mark.parametrize("more", [[], ["hydra.sweep.dir=outputs/multiruns/mine"]])
+def test_other_users_cannot_look_into_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held: list[Path] = []
+    monkeypatch.setattr(run_sweep, "run_held", lambda folder, *_: held.append(folder.absolute()))
+    with open_umask():
+        assert main(["train", "-m", "loop=mlp", "data=digits", "trainer.seed=0,1", *more]) == 0
+    (folder,) = held
+    assert {PLAN, ".pool.lock"} <= {path.name for path in folder.iterdir()}
+    assert modes_for_others(folder) == {}
+
+
+def test_other_users_cannot_look_into_the_cells_of_a_sweep(tmp_path: Path) -> None:
+    folder = sweep_in(tmp_path)
+    folder.chmod(0o700)
+    with open_umask(), hold_sweep(folder):
+        SweepPool(folder, options(only=(0,)), on_change=lambda what, cell: None).run()
+    assert {path.name for path in folder.glob(".jobs/*")} == {"000"}
+    assert modes_for_others(folder) == {}

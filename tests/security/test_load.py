@@ -8,9 +8,11 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlencode
 
 import psutil
@@ -21,6 +23,8 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ControlError
 from midstep.server.debug import command_routes
 from midstep.session import Run
+from tests.checkers.kill import assert_facts_survive, iterate_records
+from tests.control.loop import until
 from tests.served import PATIENCE_S, Served, serving
 
 MIB = 1 << 20
@@ -148,10 +152,12 @@ def test_many_watches_stay_bounded(tmp_path):
 @pytest.mark.timeout(5400)
 def test_fifty_clients_for_80_minutes_leave_a_training_that_goes_on(tmp_path, record_property):
     minutes = float(os.environ.get("SOAK_MINUTES", "80"))
+    acknowledged: dict[str, str] = {}
     with serving(tmp_path, paused=False, loop=quiet_loop) as served:
-        _load(served, 0.2)  # what is loaded once counts for nothing
+        # What is loaded once counts for nothing.
+        _load(served, 0.2, acknowledged, name="first")
         before = resident_bytes()
-        counts = _load(served, minutes)
+        counts = _load(served, minutes, acknowledged, name="then")
         grown = (resident_bytes() - before) / MIB
         still_trains(served)
         steps = served.controller.boundary.finished_steps
@@ -159,20 +165,40 @@ def test_fifty_clients_for_80_minutes_leave_a_training_that_goes_on(tmp_path, re
         assert facts.status == 200
         assert counts.get(500, 0) == 0
         assert grown < SLACK_BYTES / MIB
+        control = served.controller
+        until(lambda: all(each.has_ended for each in control.queue.latest(limit=10**6)), control)
+    # The run has ended, and nobody writes.
+    records = assert_facts_survive(served.run.dir)
+    assert_each_command_is_a_fact_once(served.run.dir, acknowledged)
     answers = sum(counts.values())
     record_property(
         "figure",
         f"50 clients for {minutes:g} minutes: {answers:,} answers, none of them 500, "
-        f"{steps:,} steps, {grown:.0f} MiB more memory; invariants broken: 0",
+        f"{steps:,} steps, {grown:.0f} MiB more memory; {records:,} facts numbered without a gap, "
+        f"each of {len(acknowledged):,} acknowledged commands in them once; invariants broken: 0",
     )
 
 
+def assert_each_command_is_a_fact_once(run_dir: Path, acknowledged: Mapping[str, str]) -> None:
+    """Whatever was answered with 200, 202 or 409 is in the facts, once and under its name."""
+    facts = [each for _, each in iterate_records(run_dir) if each.get("kind") == "command"]
+    counts = Counter(str(each["id"]) for each in facts)
+    assert {name: count for name, count in counts.items() if count != 1} == {}
+    names = {str(each["id"]): str(each["command"]) for each in facts}
+    assert {each: names.get(each) for each in acknowledged} == acknowledged
+    numbers = sorted(int(each["command_seq"]) for each in facts)
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+COMMANDS: tuple[tuple[str, dict[str, int]], ...] = (
+    ("step", {"n": 3}),
+    ("pause", {}),
+    ("resume", {}),
+)
+ACKNOWLEDGED = (200, 202, 409)
 REQUESTS: tuple[Callable[[Served, str, random.Random], int], ...] = (
     lambda served, debug, _: served.ask("GET", f"{debug}/state").status,
     lambda served, debug, _: served.ask("GET", f"{debug}/together?ask=state&ask=rewind").status,
-    lambda served, debug, _: served.ask("POST", f"{debug}/step", {"n": 3}).status,
-    lambda served, debug, _: served.ask("POST", f"{debug}/pause", {}).status,
-    lambda served, debug, _: served.ask("POST", f"{debug}/resume", {}).status,
     lambda served, debug, _: served.ask("GET", f"/api/v1/runs/{served.run.run_id}/scalars").status,
     lambda served, debug, _: (
         served.ask("GET", f"/api/v1/runs/{served.run.run_id}/events?limit=50").status
@@ -184,17 +210,37 @@ REQUESTS: tuple[Callable[[Served, str, random.Random], int], ...] = (
 )
 
 
-def _load(served: Served, minutes: float) -> dict[int, int]:
-    """Fifty clients with every kind of request, in any order; the number of each status."""
+def _load(
+    served: Served, minutes: float, acknowledged: dict[str, str], *, name: str
+) -> dict[int, int]:
+    """Fifty clients with every kind of request, in any order; the number of each status.
+
+    Args:
+        served: the run.
+        minutes: how long.
+        acknowledged: takes the id and name of each command that was.
+        name: begins the ids of this load.
+    """
     counts: dict[int, int] = {}
     lock, over = threading.Lock(), time.monotonic() + 60 * minutes
 
     def act(number: int) -> None:
-        chance = random.Random(number)
+        chance, sent = random.Random(number), 0
         while time.monotonic() < over:
-            status = chance.choice(REQUESTS)(served, served.debug, chance)
+            chosen = chance.choice((*REQUESTS, *COMMANDS))
+            identity = command = ""
+            if isinstance(chosen, tuple):
+                command, body = chosen
+                sent += 1
+                identity = f"{name}-{number}-{sent}"
+                path = f"{served.debug}/{command}"
+                status = served.ask("POST", path, {**body, "id": identity}).status
+            else:
+                status = chosen(served, served.debug, chance)
             with lock:
                 counts[status] = counts.get(status, 0) + 1
+                if command and status in ACKNOWLEDGED:
+                    acknowledged[identity] = command
 
     with ThreadPoolExecutor(50) as pool:
         for done in [pool.submit(act, number) for number in range(50)]:

@@ -296,8 +296,9 @@ def test_one_sample_comes_at_full_resolution(pictured: Served) -> None:
     assert decode(picture.body).shape == (SIDE, SIDE, 3)
     tensor = load(pictured.ask("GET", "/debug/batch/sample?index=17&format=safetensors").body)
     assert torch.equal(tensor["sample"], torch.full((3, SIDE, SIDE), 0.17))
-    answer = pictured.ask("GET", "/debug/batch/sample?index=80")
-    assert (answer.status, answer.json()["error"]) == (404, "no_sample")
+    for form in ("json", "png", "safetensors"):
+        answer = pictured.ask("GET", f"/debug/batch/sample?index=80&format={form}")
+        assert (answer.status, answer.json()["error"]) == (404, "no_sample"), form
 
 
 def test_a_small_sample_comes_with_its_values(served: Served) -> None:

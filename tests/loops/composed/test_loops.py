@@ -15,7 +15,7 @@ from midstep.facts import FactsReader
 from midstep.facts.deletion import plan_deletion
 from midstep.loops import compose
 from midstep.loops.bcl_config import CONDITIONS
-from midstep.loops.composed import loop_training
+from midstep.loops.composed import loop_training, step_profile
 from midstep.loops.composed.bcl_loop import bcl_config
 from midstep.loops.composed.loop_training import LoopTraining, RunLocation, train_loop
 from tests.checkers.lives import Life, inexact_facts, live
@@ -128,6 +128,21 @@ def test_a_profile_is_saved_and_belongs_to_the_run(tmp_path: Path) -> None:
     assert any("addmm" in row["name"] for row in profile["rows"])
     assert (run_dir / profile["trace"]).stat().st_size == profile["trace_bytes"]
     assert plan_deletion(run_dir).foreign == []
+
+
+def test_a_trace_above_the_limit_is_deleted_and_its_size_and_table_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_profile, "MOST_BYTES", 10)
+    training = prepare("loop=mlp", "trainer.profile=steps", "trainer.epochs=1")
+    run_dir = Path(train(training, tmp_path)["run_dir"])
+    profile = json.loads((run_dir / "artifacts" / "profile.json").read_text())
+    assert profile["trace"] is None
+    assert profile["trace_bytes"] > 10
+    assert any("addmm" in row["name"] for row in profile["rows"])
+    assert [path.name for path in (run_dir / "artifacts").glob("profile*")] == ["profile.json"]
+    (event,) = [e for e in FactsReader(run_dir).events() if e.get("kind") == "profile"]
+    assert event["trace"] is None
 
 
 def test_a_training_that_fails_leaves_neither_profiler_nor_open_run(

@@ -26,7 +26,10 @@ def read_other_kind(folder: Path) -> dict[str, Any] | None:
         parts = {name: {"triplets": _count_lines(path)} for name, path in paths.items()}
     else:
         return None
-    return {"kind": record["kind"], "parts": parts, "encoder": record["encoder"]["name"]}
+    encoder = record.get("encoder")
+    name = encoder.get("name") if isinstance(encoder, dict) else None
+    described = {"kind": record["kind"], "parts": parts}
+    return {**described, "encoder": name} if isinstance(name, str) else described
 
 
 def check_parts(folder: Path, kind: str) -> dict[str, int]:
@@ -65,7 +68,7 @@ def _read_build_record(folder: Path) -> dict[str, Any]:
     if (folder / "config.json").is_file():
         return {}
     try:
-        record = strict_json.loads(read_plain((folder / "build.json").resolve(), MOST_RECORD_BYTES))
+        record = strict_json.loads(read_plain(folder / "build.json", MOST_RECORD_BYTES))
     except FormatError as error:
         raise DatasetError(f"{folder / 'build.json'} is {error}") from None
     except OSError:
@@ -99,5 +102,6 @@ def _describe_cluster(folder: Path, *, verify: bool) -> dict[str, Any]:
 
 
 def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(1 for _ in file)
+    from midstep.data.text.text_files import read_lines
+
+    return sum(1 for _ in read_lines(path))

@@ -24,7 +24,8 @@ def visible(text: str) -> str:
     """
     if text.isprintable():  # nearly always
         return text
-    return "".join(_escape(character) for character in text)
+    # Each character once: a console may be millions of one that is not printable.
+    return text.translate({ord(character): _escape(character) for character in set(text)})
 
 
 def one_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,18 @@ from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from midstep.facts.index.run_index import RunIndex
     from midstep.facts.index.run_row import RunRow
 
 SaveDir = Annotated[Path, typer.Option("--save-dir", help="Folder that holds the runs.")]
-RunName = Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")]
+RunName = Annotated[
+    str, typer.Argument(help="Id of the run or its start, its name, or its directory.")
+]
 DEFAULT_SAVE_DIR = Path("outputs/runs")
+MOST_NAMED = 10
+"""A refusal names so many of the runs that an ambiguous name may mean."""
 ANSWER_WITHIN_S = 1.0
 """A list asks every live run for its state, so one that hangs may cost at most this long."""
 COLUMNS = ("id", "name", "state", "step", "started", "directory", "page or reason")
@@ -103,25 +110,39 @@ def show(run: RunName, save_dir: SaveDir = DEFAULT_SAVE_DIR, as_json: AsJson = F
 
 
 def find_run(run: str, save_dir: Path) -> Path:
-    """Return the run directory that `run` names: a path, an id, a directory name, an id's start.
+    """Return the directory of a run, from a path, an id, a directory, a name or an id's start.
 
-    A complete name wins over the start of an id, because ids are random: whether one begins with
-    the name of a directory is chance.
+    They are tried in this order. A complete name comes before the start of an id, because ids are
+    random: whether one begins with a name is chance.
     """
+    from midstep.facts.index.run_query import RunQuery
+
     if run and (Path(run) / "facts").is_dir():
         return Path(run)
     index = _open_index(save_dir)
-    rows = index.rows().rows
+    rows = index.rows(RunQuery(limit=sys.maxsize)).rows
     matches = [
         row for row in rows if run in (row.id, row.directory, row.directory.rpartition("/")[2])
     ]
+    matches = matches or [row for row in rows if row.name == run]
     matches = matches or [row for row in rows if row.id.startswith(run)]
     if len(matches) == 1:
         _check_one_directory(run, matches[0], index)
         return save_dir / matches[0].directory
     if matches:
-        raise ConfigError(f"{run} names {len(matches)} runs in {save_dir}; give more of the id")
+        raise ConfigError(_describe_ambiguity(run, matches, save_dir))
     raise ConfigError(f"no run {run} in {save_dir}; list all runs with: midstep runs ls")
+
+
+def _describe_ambiguity(run: str, matches: Sequence[RunRow], save_dir: Path) -> str:
+    """Return the refusal of a name or of a start of an id that several runs have."""
+    shown = [f"{row.id} (started {format_time(row.started_at)})" for row in matches[:MOST_NAMED]]
+    left = len(matches) - len(shown)
+    more = f" and {left} more, see midstep runs ls" if left else ""
+    return (
+        f"{run} names {len(matches)} runs in {save_dir}: {', '.join(shown)}{more}; "
+        "give the id of one of them"
+    )
 
 
 def _check_one_directory(run: str, row: RunRow, index: RunIndex) -> None:

@@ -32,7 +32,9 @@ class _RunToDelete:
 
 
 def remove(
-    runs: Annotated[list[str], typer.Argument(help="Ids of runs, their starts, or directories.")],
+    runs: Annotated[
+        list[str], typer.Argument(help="Ids of runs or their starts, names, or directories.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be deleted and kept.")

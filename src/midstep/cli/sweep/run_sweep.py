@@ -46,6 +46,7 @@ def run_multirun(
     dry_run: bool,
 ) -> None:
     """Plan a sweep, or continue the one with the same axes, and run its open cells."""
+    from midstep.core.files.storage import make_folder
     from midstep.loops.sweep.composed_cells import plan_sweep
     from midstep.loops.sweep.plan import PLAN, read_plan, write_plan
     from midstep.loops.sweep.planning import continue_plan
@@ -66,7 +67,7 @@ def run_multirun(
         return
     if folder is None:
         folder = new_sweep_folder(root, requested.plan.name, now)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, mode=0o700)
     with hold_sweep(folder):
         plan = requested.plan
         if (folder / PLAN).is_file():  # read again: only now no other process changes it

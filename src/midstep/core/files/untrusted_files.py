@@ -12,6 +12,7 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -84,16 +85,16 @@ def open_plain(folder: Path, *parts: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_plain(path: Path, most_bytes: int = LARGEST_BYTES, *, below: int = 0) -> bytes:
-    """The bytes of a small regular file. Links in the path of its folder are followed.
+@contextmanager
+def open_file(path: Path, *, below: int = 0) -> Iterator[BufferedReader]:
+    """A regular file, opened without following a link.
 
     Args:
-        path: the file.
-        most_bytes: a larger file is refused.
+        path: the file. Links in the path of its folder are followed.
         below: how many of the last folders of the path must not be links: 1 for `.hydra` in a run.
 
     Raises:
-        OSError: if it does not exist, is not a regular file, or has more than `most_bytes`.
+        OSError: if it does not exist, or is not a regular file.
     """
     root, parts = path.parents[below], path.parts[-1 - below :]
     with ExitStack() as stack:
@@ -103,7 +104,16 @@ def read_plain(path: Path, most_bytes: int = LARGEST_BYTES, *, below: int = 0) -
             top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, top)
             folder = stack.enter_context(open_subfolder(top, parts[:-1]))
-        file = stack.enter_context(_open_regular(parts[-1] if below else path, folder))
+        yield stack.enter_context(_open_regular(parts[-1] if below else path, folder))
+
+
+def read_plain(path: Path, most_bytes: int = LARGEST_BYTES, *, below: int = 0) -> bytes:
+    """The bytes of a small regular file, opened as by `open_file`.
+
+    Raises:
+        OSError: if it does not exist, is not a regular file, or has more than `most_bytes`.
+    """
+    with open_file(path, below=below) as file:
         # By its size first, so that no memory is taken for a giant; a file may also grow meanwhile.
         is_small = os.fstat(file.fileno()).st_size <= most_bytes
         data = file.read(most_bytes + 1) if is_small else b""
@@ -162,6 +172,19 @@ def open_in_folder(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> i
         return open_regular(path.name, flags, mode, folder=folder)
 
 
+def file_problem(path: Path) -> str | None:
+    """Why a path does not lead to a regular file, for a message; None if it does."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return f"{path.name} is missing"
+    if stat.S_ISLNK(mode):
+        return f"{path.name} is a link, and links are not followed; put the file itself there"
+    if not stat.S_ISREG(mode):
+        return f"{path.name} is a folder, a pipe or a device, not a file"
+    return None
+
+
 def is_plain(path: str | Path) -> bool:
     """Whether a path leads to a regular file that has no second name; a link is not followed."""
     try:
@@ -193,7 +216,7 @@ def data_pieces(descriptor: int, start: int, stop: int) -> Iterator[tuple[int, b
 
 
 @contextmanager
-def _open_regular(path: str | Path, folder: int | None = None) -> Iterator[BinaryIO]:
+def _open_regular(path: str | Path, folder: int | None = None) -> Iterator[BufferedReader]:
     descriptor = open_regular(path, folder=folder)
     try:
         with os.fdopen(descriptor, "rb", closefd=False) as file:

@@ -20,6 +20,7 @@ from midstep.core import strict_json
 from midstep.core.errors import ConfigError, DatasetError, FormatError
 from midstep.core.field_checks import cosine_threshold
 from midstep.core.files import storage
+from midstep.core.files.untrusted_files import read_plain
 from midstep.data.exact_search import pairs_above, unit_rows
 from midstep.data.steering.storage.layout import SPLITS, split_table
 from midstep.data.steering.storage.tables import Tables, open_tables
@@ -34,6 +35,8 @@ EXAMPLES = 100
 NEAR_DUPLICATE = 0.95
 """Threshold for a dataset that does not say with which one it was built."""
 AUDIT_NAME = "audit.json"
+MOST_RECORD_BYTES = 16 << 20
+"""A larger build.json is not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +115,9 @@ def audit_dataset(
 
 def _threshold_of_build(folder: Path) -> float:
     try:
-        report = strict_json.loads((folder / "build.json").read_bytes())
+        report = strict_json.loads(read_plain(folder / "build.json", MOST_RECORD_BYTES))
         least = float(report["config"]["near_duplicate"])
-    except (OSError, FormatError, KeyError, TypeError, ValueError):
+    except (OSError, FormatError, LookupError, TypeError, ValueError, OverflowError):
         return NEAR_DUPLICATE  # a dataset that was not built by midstep does not say it
     return NEAR_DUPLICATE if cosine_threshold("near_duplicate", least) else least
 
@@ -155,6 +158,11 @@ class _Keys:
         self.kind, self._vectors = kind, tables[f"{kind}_embs"]
         has_texts = Texts.exist(tables.folder, f"{kind}s")
         self._texts = Texts(tables.folder, f"{kind}s") if has_texts else None
+        if self._texts is not None and len(self._texts) != len(self._vectors):
+            raise DatasetError(
+                f"{self._texts.path} has {len(self._texts):,} texts, expected "
+                f"{len(self._vectors):,}; restore the dataset or build it again"
+            )
         self._codes: dict[str, int] = {}
 
     def text(self, row: int) -> str | None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.field_checks import at_least, one_of, within
+from midstep.core.files.untrusted_files import file_problem
 from midstep.data.steering.storage.file_hashes import hash_problem
 from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
@@ -150,11 +151,13 @@ class SampleDatabase:
         self._connection, self._process = None, os.getpid()
 
     def _connect(self) -> sqlite3.Connection:
-        if not self.path.is_file():
+        problem = file_problem(self.path)
+        if problem is not None:
             raise DatasetError(
-                f"{self.path} is missing; name the folder of a cluster-labelled dataset"
+                f"{self.path.parent}: {problem}; name the folder of a cluster-labelled dataset"
             )
-        address = f"file:{quote(str(self.path.resolve()))}?mode=ro"
+        # Immutable: SQLite opens no journal beside the file, which could be a pipe or a link.
+        address = f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1"
         connection = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE_BYTES)

@@ -16,7 +16,7 @@ from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
 from midstep.data.text.normalise import normalise_text
-from midstep.data.text.text_files import parse_json
+from midstep.data.text.text_files import parse_json, read_lines
 
 UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER = -1, 0, 1, 2
 LABELS = (UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER)
@@ -56,9 +56,8 @@ def triplet_line(triplet: Triplet) -> bytes:
 
 def read_triplets(path: str | Path) -> Iterator[Triplet]:
     """The triplets of a file, one at a time."""
-    with Path(path).open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield parse_line(line, f"{Path(path).name}:{number}")
+    for number, line in enumerate(read_lines(Path(path)), start=1):
+        yield parse_line(line, f"{Path(path).name}:{number}")
 
 
 def parse_line(line: bytes, where: str) -> Triplet:

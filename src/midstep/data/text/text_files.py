@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,12 @@ import numpy as np
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
 from midstep.core.files import storage
+from midstep.core.files.untrusted_files import file_problem, open_file
+from midstep.data.mapped_arrays import map_array
 
 FOLDER = "texts"
+LONGEST_BYTES = 16 << 20
+"""A longer text, or line of a file, is not read into memory."""
 
 
 def parse_json(content: str | bytes, where: str) -> Any:
@@ -34,6 +39,22 @@ def parse_json(content: str | bytes, where: str) -> Any:
         return strict_json.loads(content)
     except (FormatError, TypeError) as error:  # TypeError: a database may hold a number here
         raise DatasetError(f"{where} is {error}") from None
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that may come from elsewhere, each with its end.
+
+    Raises:
+        DatasetError: if it is missing, a link or a pipe, or has a line of more than 16 MiB.
+    """
+    problem = file_problem(path)
+    if problem is not None:
+        raise DatasetError(problem)
+    with open_file(path) as file:
+        while line := file.readline(LONGEST_BYTES + 1):
+            if len(line) > LONGEST_BYTES:
+                raise DatasetError(f"{path.name} has a line of more than {LONGEST_BYTES:,} bytes")
+            yield line
 
 
 def write_texts(folder: Path, name: str, texts: Sequence[str]) -> None:
@@ -58,13 +79,21 @@ class Texts:
 
     def __init__(self, folder: str | Path, name: str) -> None:
         self.path = Path(folder) / FOLDER / f"{name}.jsonl"
+        offsets = self.path.with_suffix(".offsets.npy")
+        problem = file_problem(self.path) or file_problem(offsets)
+        if problem is not None:
+            raise DatasetError(f"{self.path.parent}: {problem}")
         try:
-            self._offsets = np.load(self.path.with_suffix(".offsets.npy"), allow_pickle=False)
-            size = self.path.stat().st_size
-            # An empty file cannot be mapped.
-            self._bytes = np.memmap(self.path, mode="r") if size else np.zeros(0, dtype=np.uint8)
+            with open_file(offsets, below=1) as file:
+                self._offsets = map_array(file)
+            with open_file(self.path, below=1) as file:
+                size = os.fstat(file.fileno()).st_size
+                # An empty file cannot be mapped.
+                self._bytes = np.memmap(file, mode="r") if size else np.zeros(0, dtype=np.uint8)
         except (OSError, ValueError) as error:
             raise DatasetError(f"{self.path} cannot be read: {error}") from error
+        if self._offsets.ndim != 1 or self._offsets.dtype.kind != "i" or not len(self._offsets):
+            raise DatasetError(f"the offsets of {self.path} are not a list of whole numbers")
 
     @staticmethod
     def exist(folder: str | Path, name: str) -> bool:
@@ -78,6 +107,11 @@ class Texts:
         if not 0 <= row < len(self):
             raise IndexError(row)
         start, stop = (int(each) for each in self._offsets[row : row + 2])
+        if not 0 <= start <= stop <= start + LONGEST_BYTES:
+            raise DatasetError(
+                f"{self.path} row {row} is at {start} to {stop}, expected at most "
+                f"{LONGEST_BYTES:,} bytes"
+            )
         text = parse_json(self._bytes[start:stop].tobytes(), f"{self.path} row {row}")
         if not isinstance(text, str):
             raise DatasetError(f"{self.path} row {row} is {text!r}, expected a text")

@@ -20,8 +20,6 @@ from midstep.core.files.storage import storage_errors
 DIGEST_BYTES = 16
 MOST_HASHED_BYTES = 1 << 30
 """About a second of hashing."""
-SHORT = 8
-"""Characters of an address that are shown."""
 CODE_ROOMS = ("midstep.loops", "midstep.models", "midstep.data.sources")
 """Where the code of a training is. The other rooms control and record a training; resuming with
 another version of them must not change it, which the tests of resume check."""

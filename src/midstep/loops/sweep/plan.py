@@ -20,7 +20,7 @@ from midstep.core.files.untrusted_files import read_plain
 from midstep.core.ids import is_run_id
 from midstep.facts.index.run_folders import LARGEST_PLAN_BYTES
 from midstep.loops.sweep.axes import SweepAxis
-from midstep.loops.sweep.cell_address import SHORT, cell_address, digest_json
+from midstep.loops.sweep.cell_address import cell_address, digest_json
 
 PLAN = "plan.jsonl"
 VERSION = 1
@@ -74,11 +74,6 @@ class PlannedJob:
             code_hash=self.code_hash,
         )
 
-    @property
-    def short_address(self) -> str:
-        """The beginning of the address, for people."""
-        return self.address[:SHORT]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan:
@@ -110,12 +105,12 @@ class SweepPlan:
 
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:
-    """Replace the plan of a sweep."""
+    """Replace the plan of a sweep; like a run, its settings are for its owner alone."""
     header = {name: value for name, value in asdict(plan).items() if name != "jobs"}
     lines = [{"kind": "sweep", "version": VERSION, **header}]
     lines += [{"kind": "job", "address": job.address, **asdict(job)} for job in plan.jobs]
     text = "".join(f"{strict_json.dumps(line)}\n" for line in lines)
-    replace_bytes(folder / PLAN, text.encode())
+    replace_bytes(folder / PLAN, text.encode(), mode=0o600)
 
 
 def read_plan(folder: Path) -> SweepPlan:

@@ -42,7 +42,8 @@ def new_sweep_folder(root: Path, name: str, at: datetime) -> Path:
     for attempt in range(1, _TRIES):
         folder = root / (stem if attempt == 1 else f"{stem}-{attempt}")
         try:
-            folder.mkdir(parents=True)
+            root.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(0o700)
         except FileExistsError:
             continue
         except OSError as error:

@@ -126,13 +126,8 @@ def whole_sample(batch: CapturedBatch, index: int) -> ShownSamples:
     Raises:
         Refusal: 404 if the batch has no such sample.
     """
-    shown, layout = batch.samples(index, 1), batch.layout
-    if index >= layout.count:
-        raise _refusal(
-            404,
-            "no_sample",
-            f"The batch has {layout.count:,} samples; there is no sample {index:,}.",
-        )
+    check_index(batch, index)
+    shown = batch.samples(index, 1)
     slices = batch.parts.cut(index, index + 1, stride=1, full=True)
     return replace(shown, slices=slices, unreduced=None)
 
@@ -182,10 +177,26 @@ def frames_grid(shown: ShownSamples, sample: Any) -> Grid:
     return make_grid(frames, stride=step, full_width=layout.width, full_height=layout.height)
 
 
+def check_index(batch: CapturedBatch, index: int) -> None:
+    """Refuse a position after the last sample.
+
+    Raises:
+        Refusal: 404 if the batch has no such sample.
+    """
+    count = batch.layout.count
+    if index >= count:
+        text = f"The batch has {count:,} samples; there is no sample {index:,}."
+        raise _refusal(404, "no_sample", text)
+
+
 def sample_tensor(batch: CapturedBatch, index: int) -> Any:
     """One sample at full resolution: an image [C, h, w], else as the batch has it; None if it is
     no tensor.
+
+    Raises:
+        Refusal: 404 if the batch has no such sample, 422 if it cannot be read.
     """
+    check_index(batch, index)
     parts = batch.parts
     if parts.tensor is None:
         return None

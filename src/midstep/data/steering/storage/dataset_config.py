@@ -11,7 +11,7 @@ from typing import Any
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
 from midstep.core.field_checks import at_least, integer, one_of, shares
-from midstep.core.files.untrusted_files import read_plain
+from midstep.core.files.untrusted_files import file_problem, read_plain
 from midstep.data.steering.curriculum import curriculum_problem
 from midstep.data.steering.storage.layout import CONFIG_NAME, FORMS, SPLITS, VARIANTS, Form
 
@@ -119,12 +119,13 @@ def read_config(folder: str | Path) -> DatasetConfig:
     """
     path = Path(folder) / CONFIG_NAME
     try:
-        text = read_plain(path.resolve(), MOST_CONFIG_BYTES)
+        text = read_plain(path, MOST_CONFIG_BYTES)
         return DatasetConfig.from_json(strict_json.loads(text))
     except (FileNotFoundError, NotADirectoryError):
         raise DatasetError(f"{path} is missing; {_describe_folder(Path(folder))}") from None
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+        reason = file_problem(path) or error.strerror
+        raise DatasetError(f"{path} cannot be read: {reason}") from error
     except FormatError as error:
         raise DatasetError(f"{path} is {error}") from None
     except DatasetError as error:

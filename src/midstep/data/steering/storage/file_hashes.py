@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midstep.core.files import storage
+from midstep.core.files.untrusted_files import open_file
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
@@ -20,7 +21,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 def hash_file(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
+from midstep.core.files.untrusted_files import file_problem, open_file
+from midstep.data.mapped_arrays import map_array
 from midstep.data.steering.storage.layout import ArrayReader, StoredArray
 
 
@@ -30,15 +32,14 @@ class MemmapReader(ArrayReader):
 
 
 def _map_array(path: Path) -> NDArray[Any]:
+    problem = file_problem(path)
+    if problem is not None:
+        raise DatasetError(problem)
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise DatasetError(f"{path.name} is missing") from None
+        with open_file(path) as file:
+            return map_array(file)
     except (OSError, ValueError, EOFError, SyntaxError) as error:  # numpy raises all of these
         raise DatasetError(f"{path.name} is not a complete .npy file: {error}") from None
-    if not isinstance(array, np.ndarray):  # `np.load` opens zip archives (.npz) too
-        raise DatasetError(f"{path.name} is an archive, expected one array; unpack it")
-    return array
 
 
 def write_memmap(folder: Path, array: StoredArray, data: NDArray[Any]) -> Path:

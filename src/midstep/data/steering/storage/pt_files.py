@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, StorageError
 from midstep.core.field_checks import is_integer
+from midstep.core.files.untrusted_files import file_problem, open_file
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.layout import ArrayReader, StoredArray
 
@@ -44,10 +45,12 @@ class PtReader(ArrayReader):
 def _load(path: Path) -> Any:
     import torch
 
+    problem = file_problem(path)
+    if problem is not None:
+        raise DatasetError(problem)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise DatasetError(f"{path.name} is missing") from None
+        with open_file(path) as file:
+            return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 - a damaged file breaks the loader in many ways
         reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
         raise DatasetError(f"{path.name} is not a complete file of tensors: {reason}") from None

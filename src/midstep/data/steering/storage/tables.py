@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
+from midstep.core.files.untrusted_files import file_problem
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.dataset_config import DatasetConfig, read_config
 from midstep.data.steering.storage.file_hashes import hash_problem
@@ -125,12 +126,13 @@ def open_tables(
     folder = Path(folder)
     config = read_config(folder)
     tables = Tables(folder, config, READERS[_choose_form(folder, config, form)](folder))
-    problems = [f"{name} is missing" for name, path in tables.files().items() if not path.is_file()]
+    problems = [each for each in map(file_problem, tables.files().values()) if each is not None]
+    # Shapes before hashes: a file of some terabytes, which costs nothing to make, is not read.
+    problems = problems or _shape_problems(tables)
     if not problems and verify:
         problems = _hash_problems(tables)
     DatasetError.raise_if(
-        f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
-        problems or _shape_problems(tables),
+        f"the dataset in {folder} is incomplete or damaged; restore it or build it again", problems
     )
     return tables
 
