@@ -26,13 +26,8 @@ def test_a_loop_of_any_shape_that_is_looked_at_stays_the_same(script, tmp_path):
 
 
 @each_script
-def test_a_loop_of_any_shape_is_resumed_exactly_after_a_kill(script, tmp_path):
-    assert assert_loop_resumes(script, tmp_path, "kill") == "exact"
-
-
-@pytest.mark.parametrize("name", ["char_lm", "dqn", "infinite_loader"])
-def test_a_loop_of_any_shape_is_resumed_exactly_after_a_stop(name, tmp_path):
-    assert assert_loop_resumes(SCRIPTS[name], tmp_path, "stop") == "exact"
+def test_a_loop_of_any_shape_is_resumed_exactly_after_a_kill_and_after_a_stop(script, tmp_path):
+    assert assert_loop_resumes(script, tmp_path, "kill", "stop") == ["exact", "exact"]
 
 
 @each_script

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from midstep.client import Client
+from midstep.client.run_finder import read_token
 from midstep.control import DebugController
 from midstep.core.errors import StorageError
 from midstep.facts import read_lease
@@ -81,6 +83,18 @@ def test_a_served_run_answers_on_both_and_on_neither_afterwards(tmp_path, own_fo
 def test_the_socket_wants_the_token(tmp_path):
     with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         assert ask(run.lease.socket, "x" * 43).startswith(b"HTTP/1.1 401")
+
+
+def test_the_first_connection_in_a_new_folder_finds_a_run_by_its_name(tmp_path):
+    with (
+        Run(name="foo", save_dir=tmp_path) as foo,
+        serve_on_socket(foo),
+        Run(name="bar", save_dir=tmp_path) as bar,
+        serve_on_socket(bar),
+    ):
+        assert read_token(tmp_path) is None
+        assert Client.find(tmp_path, run="bar").run == bar.run_id
+        assert Client.find(tmp_path, run="foo").run == foo.run_id
 
 
 def test_replaced_tokens_count_at_once(tmp_path):

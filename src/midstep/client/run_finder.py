@@ -59,7 +59,12 @@ def find_runs(save_dir: str | Path) -> list[FoundRun]:
     token = read_token(save_dir)
     candidates = [_read_lease(lease) for lease in sorted(Path(save_dir).glob("*/lease.json"))]
     answers = [None if each is None else _ask_server(each, token) for each in candidates]
-    return [run for run in answers if run is not None]
+    runs = [run for run in answers if run is not None]
+    # A run without a page makes the token of a new folder at the first connection, which was ours.
+    if token is None and runs and (token := read_token(save_dir)) is not None:
+        answers = [run if run.name else _ask_server(run, token) for run in runs]
+        runs = [run for run in answers if run is not None]
+    return runs
 
 
 def find_run(directory: Path, *, within_s: float = ANSWER_WITHIN_S) -> FoundRun | None:

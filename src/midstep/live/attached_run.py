@@ -14,6 +14,7 @@ from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
 from midstep.live.loop.declared_loss import check_declared
 from midstep.live.loop.exit_handler import call_at_exit, error_of_script
+from midstep.live.loop.pause_notice import announce_first_pause
 from midstep.live.loop.phases import Phase
 from midstep.live.loop.run_config import as_settings, header_config
 from midstep.live.loop.saved_training import SavedTraining
@@ -242,7 +243,8 @@ class AttachedRun:
         if self._start_paused:
             self.controller.pause()
         if page is None:
-            undo.enter_context(serve_on_socket(run))
+            server = undo.enter_context(serve_on_socket(run))
+            undo.callback(announce_first_pause(run, server))
         else:
             undo.callback(page.close)  # a second time: it must close before the run does
             page.show(run)

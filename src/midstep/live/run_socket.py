@@ -164,10 +164,11 @@ def _is_stale(path: Path) -> bool:
 
 
 @contextmanager
-def serve_on_socket(run: Run) -> Iterator[None]:
+def serve_on_socket(run: Run) -> Iterator[RunSocketServer | None]:
     """Let `midstep serve` reach `run` until the block ends; the lease names the socket.
 
-    Nothing happens if MIDSTEP_MODE is not `live`, or if the run already has a socket.
+    Nothing happens, and the block gets None, if MIDSTEP_MODE is not `live`, or if the run already
+    has a socket.
 
     >>> import tempfile
     >>> from midstep.session import Run
@@ -177,11 +178,11 @@ def serve_on_socket(run: Run) -> Iterator[None]:
     """
     bound = RunSocket.bind(run)
     if bound is None:
-        yield
+        yield None
         return
     server = RunSocketServer(run, bound)
     try:
-        yield
+        yield server
     finally:
         server.close()
 
@@ -235,6 +236,11 @@ class RunSocketServer:
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._wait, name="midstep-knock", daemon=True)
         self._thread.start()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether anybody has connected so far."""
+        return self._server is not None
 
     def close(self) -> None:
         """End the thread, the server and the socket."""

@@ -76,7 +76,10 @@ def test_parts_in_attributes_and_containers_are_written_as_code(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     trainer = Trainer()
     lines, attach = trainer.hint(ScriptCommand(target="package.train", is_module=True))
-    assert "these lines in package.train add both" in lines[0]
+    assert (
+        "these lines in the method Trainer.hint of package.train, or around its call with trainer "
+        "in place of self, add both" in lines[0]
+    )
     with attach() as run:
         assert run.dir.name == "train"
         parts = run._loop._engine.state.parts
@@ -84,6 +87,45 @@ def test_parts_in_attributes_and_containers_are_written_as_code(tmp_path, monkey
         assert parts.optimizers == trainer.opts
         assert parts.scaler is trainer.scaler
         assert parts.train_loader is trainer.loaders["train"]
+
+
+class Agent:
+    """Trains itself, inside of the loop of another object."""
+
+    def __init__(self):
+        self.net = nn.Linear(2, 1)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def update(self, get_loader):
+        return self.step(get_loader)
+
+    def step(self, get_loader):
+        return hint_here([self.optimizer], get_loader())
+
+
+class Loop:
+    def __init__(self):
+        self.agent, self.loader = Agent(), DataLoader(torch.ones(4))
+
+    def fit(self):
+        return self.agent.update(lambda: self.loader)
+
+
+def test_lines_with_self_name_the_method_where_self_is_known():
+    assert "these lines in train.py add both" in hint_of_a_function()[0]
+    (first, _, call, *_), _ = Agent().update(lambda: None)
+    assert "these lines in the method Agent.update of train.py add both" in first
+    assert "midstep.attach(self.net, self.optimizer, run_name=" in call
+
+
+def test_a_self_of_another_method_is_named_too():
+    (first, *_), _ = Loop().fit()
+    assert "the method Agent.update of train.py (self.loader is that of Loop.fit) add both" in first
+
+
+def hint_of_a_function():
+    net = nn.Linear(2, 1)
+    return hint_here([torch.optim.SGD(net.parameters(), lr=0.1)])[0]
 
 
 class Wrapper:

@@ -195,6 +195,54 @@ def test_settings_that_hydra_composes_are_those_of_the_run(tmp_path, start):
     assert "hydra" not in header["config"]
 
 
+LATE = """
+import torch
+a, b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+first = torch.optim.SGD(a.parameters(), lr=0.1)
+for step in range(4):
+    if step == 2:
+        second = torch.optim.Adam(b.parameters(), lr=0.1)
+    b(a(torch.ones(1, 2))).sum().backward()
+    first.step()
+    if step >= 2:
+        second.step()
+"""
+
+
+def test_an_optimizer_that_is_made_after_the_first_step_is_a_fact(tmp_path, start):
+    (tmp_path / "late.py").write_text(LATE)
+    assert start(str(tmp_path / "late"), has_page=False).wait(60) == 0
+    events = list(FactsReader(only_run(tmp_path)).events())
+    (header,) = [e for e in events if e["moment"] == "on_start"]
+    assert header["config"]["optimizers"] == ["SGD"]
+    (late,) = [e for e in events if e.get("kind") == "optimizer"]
+    assert (late["name"], late["optimizer"], late["step"]) == ("second", "Adam", 2)
+    series = FactsReader(only_run(tmp_path)).series(["lr", "lr.second"])
+    assert series["lr"].step.tolist() == [1, 2, 3, 4]
+    assert series["lr.second"].step.tolist() == [3, 4]
+
+
+def test_the_first_pause_without_a_page_says_how_to_go_on(tmp_path, start):
+    script = start("endless", has_page=False, starts_paused=True, breakpoints=["step == 3"])
+    said = []
+    for line in script.stderr:
+        said.append(line)
+        if line.startswith("midstep: paused"):
+            break
+    assert said[-1] == (
+        "midstep: paused before the first step; continue from another terminal with: "
+        "midstep ctl resume --save-dir runs\n"
+    )
+    client = Client.find(tmp_path / "runs")
+    client.resume()
+    wait_until_parked(client)
+    assert client.state()["step"] == 3
+    client.stop()
+    _, err = script.communicate(60)
+    assert script.wait() == 0
+    assert "midstep: paused" not in err
+
+
 def test_of_a_group_only_the_first_rank_is_looked_at_and_never_pauses(tmp_path, start):
     group = str(tmp_path / "group")
     ranks = [

@@ -19,6 +19,7 @@ NAMES = [
     "ahead",
     "amp",
     "cart_pole_ppo",
+    "cart_pole_reinforce",
     "char_lm",
     "compiled",
     "compiled_before",
@@ -30,6 +31,7 @@ NAMES = [
     "lbfgs",
     "loader",
     "next_loader",
+    "own_env_ppo",
     "q_learning",
     "reinforce",
     "sam",
@@ -128,6 +130,9 @@ def check_script(
     recorded = [float(value) for value in series["loss"].low]
     assert recorded == pytest.approx([each["loss"] for each in known["steps"]], rel=1e-6)
     ends = [event for event in events(folder) if event["moment"] == "on_epoch_end"]
+    if "optimizers" in known:
+        (header,) = [event for event in events(folder) if event["moment"] == "on_start"]
+        assert header["config"]["optimizers"] == known["optimizers"]
     if "epochs" in known:
         assert [end["step"] for end in ends] == known["epochs"]
 

@@ -72,6 +72,25 @@ def test_settings_in_variables_add_to_those_that_were_parsed():
     assert settings.values == {"lr": 0.5, "width": 8, "BATCH_SIZE": 16, "device": "cpu"}
 
 
+def test_parts_of_a_training_are_no_settings_whatever_their_variable_is_called():
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(4))
+    settings = ScriptSettings()
+    settings.add_variables(
+        [
+            ("opt", optimizer),
+            ("self.opts", SimpleNamespace(first=optimizer, width=3)),
+            ("args", model),
+            ("flags", loader),
+            ("conf", iter(loader)),
+            ("hps", torch.optim.lr_scheduler.StepLR(optimizer, 1)),
+            ("config", {"optimizer": optimizer, "loader": loader, "parameters": 7}),
+        ]
+    )
+    assert settings.values == {"width": 3, "parameters": 7}
+
+
 def stand_in(name: str, class_name: str) -> ModuleType:
     """A module with a class that has the signatures of W&B's `Run`, or of a `Trainer`."""
 

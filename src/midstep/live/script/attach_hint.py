@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from midstep.live.script.program.script_command import ScriptCommand
-    from midstep.live.script.script_names import ScriptNames
+    from midstep.live.script.script_names import Method, ScriptNames
 
 LOCALS = "midstep run cannot reach the local variables of the script; use midstep.attach in it"
 """Why a script cannot go back or be resumed."""
@@ -52,8 +52,10 @@ def attach_hint(
     steppers |= {name: code for name, code in sorted(others, key=str) if name and code}
     modules = {name: names.code_of(each) or name for name, each in roots.items()}
     arguments = [_as_code(modules), _as_code(steppers)]
+    codes = [*modules.values(), *steppers.values()]
     if loader is not None:
-        arguments.append(names.code_of(loader) or "loader")
+        codes.append(names.code_of(loader) or "loader")
+        arguments.append(codes[-1])
     arguments += _declared(names)
     arguments += [f'run_name="{script.name}"', 'resume="auto"']
     loop = "for step in run.steps(number_of_steps):"
@@ -61,13 +63,26 @@ def attach_hint(
         loop = "for epoch in run.epochs(number_of_epochs):"
     return [
         "going back and resuming need the local variables of a script, which midstep run cannot "
-        f"reach; these lines in {file} add both:",
+        f"reach; these lines in {_place_of(names.methods_of(codes), file)} add both:",
         "    import midstep",
         f"    with midstep.attach({', '.join(arguments)}) as run:",
         f"        {loop}",
         "if the next step also depends on something else, such as an environment, a replay buffer "
         "or a counter, declare it with extra_state= or run.keep",
     ]
+
+
+def _place_of(methods: Sequence[Method], file: str) -> str:
+    """Where the lines belong: in a method if they use `self`, which is unknown elsewhere."""
+    if not methods:
+        return file
+    first, *others = methods
+    place = f"the method {first.name} of {file}"
+    if others:
+        return f"{place} ({', '.join(f'{each.code} is that of {each.name}' for each in others)})"
+    if first.variable is not None:  # the loop may be there, around a method that makes one step
+        place += f", or around its call with {first.variable} in place of self,"
+    return place
 
 
 def _declared(names: ScriptNames) -> list[str]:

@@ -31,6 +31,19 @@ class Variable(NamedTuple):
     value: Any
     code: str | None
     """The expression of the script that gives this value; None if a library holds it."""
+    method: tuple[str, Any] | None = None
+    """Where the code begins with `self`: the method, as `Trainer.fit`, and the object."""
+
+
+class Method(NamedTuple):
+    """A method of the script in which an expression with `self` holds."""
+
+    name: str
+    """Class and name, as `Trainer.fit`."""
+    code: str
+    """The expression."""
+    variable: str | None
+    """The variable of the script that holds the same object; None without one."""
 
 
 def named_values(frame: FrameType | None, *, only_script: bool = False) -> list[Variable]:
@@ -64,8 +77,11 @@ def _variables(frame: FrameType) -> list[Variable]:
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return []
     with unchanged_locals(frame) as variables:
-        owner = getattr(variables.get("self"), "__dict__", {})
-        return [*_inside(variables), *_inside(owner, "self.")]
+        owner = variables.get("self")
+        # The name of a class that a function makes begins with that of the function.
+        method = frame.f_code.co_qualname.rpartition("<locals>.")[2], owner
+        attributes = _inside(getattr(owner, "__dict__", {}), "self.")
+        return [*_inside(variables), *(each._replace(method=method) for each in attributes)]
 
 
 def _inside(variables: Mapping[str, Any], prefix: str = "") -> Iterator[Variable]:
@@ -108,7 +124,7 @@ class ScriptNames:
         from torch import nn
 
         wanted, named = {id(each) for each in parameters}, dict[int, tuple[str, nn.Module]]()
-        for name, value, _ in self.values:
+        for name, value, *_ in self.values:
             if isinstance(value, nn.Module) and id(value) not in named and _owns(value, wanted):
                 named[id(value)] = (name, value)
         inner = {
@@ -158,6 +174,21 @@ class ScriptNames:
         """The expression of the script that gives this object; None if no variable holds it."""
         codes = (each.code for each in self.values if each.value is wanted)
         return next((code for code in codes if code is not None), None)
+
+    def methods_of(self, codes: Iterable[str]) -> list[Method]:
+        """The methods in which expressions with `self` hold, each once.
+
+        Of the methods of one object the outermost: `fit` has the loop, and calls `step`.
+        """
+        methods: dict[str, Method] = {}
+        for code in codes:
+            same = [each for each in self.values if each.code == code and each.method is not None]
+            outermost = [each.method for each in same if each.value is same[0].value][-1:]
+            for name, owner in filter(None, outermost):
+                held = (each for each in self.values if each.value is owner and not each.method)
+                variable = next((each.code for each in held if each.code is not None), None)
+                methods.setdefault(name, Method(name, code, variable))
+        return list(methods.values())
 
     def optimizer_code(self, optimizer: Optimizer) -> str | None:
         """The expression of an optimizer, or of the object that wraps it, as Accelerate does."""

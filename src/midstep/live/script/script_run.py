@@ -13,6 +13,7 @@ from midstep.core.errors import MidstepError, StopTraining
 from midstep.core.moments import Moment
 from midstep.core.standard_streams import print_notice
 from midstep.live.attached_run import _torch_seed
+from midstep.live.loop.pause_notice import announce_first_pause
 from midstep.live.mode import current_mode
 from midstep.live.notebook.run_display import relative
 from midstep.live.page import Page
@@ -152,7 +153,9 @@ class ScriptRun:
         undo.callback(commands.register())
         run.controller.status.offer_rewind(lambda: {"available": False, "reason": LOCALS})
         if page is None:
-            undo.enter_context(serve_on_socket(run))
+            server = undo.enter_context(serve_on_socket(run))
+            if command.answer_to is None:  # else `midstep serve` shows the pause
+                undo.callback(announce_first_pause(run, server))
         else:
             undo.callback(page.close)  # a second time: it must close before the run does
             page.show(run)
@@ -162,7 +165,7 @@ class ScriptRun:
     def _open_run(self, parts: TrainingParts, settings: Mapping[str, Any]) -> Run:
         command = self._command
         trained = {
-            "optimizers": [type(each).__name__ for each in parts.optimizers],
+            "optimizers": [type(each).__name__ for each in self._measured],
             "modules": {name: type(module).__name__ for name, module in self.roots.items()},
         }
         defaults = plain_settings(parts.optimizer.defaults) or {}
@@ -251,6 +254,14 @@ class ScriptRun:
         self._name(optimizer, names)
         if all(each is not optimizer for each in self._measured):
             self._measured.append(optimizer)
+            self._run.event(  # the header cannot name it: the script made it after the first step
+                Moment.INTERVENTION,
+                who="system",
+                kind="optimizer",
+                name=self.names[id(optimizer)],
+                optimizer=type(optimizer).__name__,
+                step=self.step,
+            )
             self._find_modules(names)
             self._parts.model = self._model
             self._run.offer_tensors(self._model)

@@ -121,7 +121,9 @@ class ScriptSteps:
                 return
             self._continue_or_stop(self.run.enter())
         elif optimizer not in self._met or id(optimizer) not in self.run.names:
-            self._meet(optimizer, self.run)
+            # On the gradients of the step before it, as after `first.step(); second.step()`.
+            is_same_step = not self._next.losses and not has_closure(args, kwargs)
+            self._meet(optimizer, self.run, is_same_step=is_same_step)
         elif id(optimizer) in self._window.stepped:
             # Nothing else told that a step has ended: from now on the optimizer that was last does.
             # Not if one that helps the main one repeats, as an actor that steps twice for a critic.
@@ -164,15 +166,17 @@ class ScriptSteps:
             self._hooks.forget(module)
             self._hooks.watch(module)
 
-    def _meet(self, optimizer: Optimizer, run: ScriptRun) -> None:
+    def _meet(self, optimizer: Optimizer, run: ScriptRun, *, is_same_step: bool) -> None:
         """Another optimizer makes its first step: it joins the training, or begins the next one."""
         names = self._guard.run(ScriptNames, sys._getframe())
         if names is None:
             return
         # Trainings may also take turns: then one that made steps before comes back.
         begins_training = optimizer not in self._met and not run.is_main_held(names)
-        if self._window.stepped and (begins_training or self._is_complete()):
+        if self._window.stepped and (begins_training or (self._is_complete() and not is_same_step)):
             self._end_step()
+        elif self._clock is not None and is_same_step:
+            self._clock = id(optimizer)
         self._guard.run(self._join, optimizer, run, names, begins_training)
 
     def _join(

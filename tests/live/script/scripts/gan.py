@@ -10,7 +10,7 @@ known = Known()
 netD = nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 1))
 netG = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
 optimizerD = torch.optim.Adam(netD.parameters(), lr=0.01)
-optimizerG = torch.optim.Adam(netG.parameters(), lr=0.02)
+optimizerG = torch.optim.SGD(netG.parameters(), lr=0.02)
 criterion = nn.BCEWithLogitsLoss()
 for real in DataLoader(torch.randn(24, 3), batch_size=6, shuffle=True):
     netD.zero_grad()
@@ -29,4 +29,7 @@ for real in DataLoader(torch.randn(24, 3), batch_size=6, shuffle=True):
     loss = error_real.item() + error_fake.item()
     known.step(weights, loss=loss, batch=(real,), lr=0.01, **more)
 parts = ("0.weight", "0.bias", "2.weight", "2.bias")
-known.write(layers=[f"{net}.{part}" for net in ("netD", "netG") for part in parts])
+known.write(
+    layers=[f"{net}.{part}" for net in ("netD", "netG") for part in parts],
+    optimizers=["Adam", "SGD"],
+)

@@ -16,6 +16,9 @@ _VARIABLE = re.compile(
     r"(.*[._])?(config|cfg|conf|args|opts?|hparams|hps|flags|settings|hyper_?param(eter)?s)\d?$",
     re.IGNORECASE,
 )
+_OF_TRAINING_PARTS = ("param_groups", "state_dict", "parameters", "batch_sampler", "__next__")
+"""An optimizer, a scheduler, a module, a loader or an iterator has one of these attributes; their
+other attributes are no settings, even if the variable is called `opt` or `config.model`."""
 MOST_DEPTH = 4
 MOST_SETTINGS = 256
 LONGEST_TEXT = 500
@@ -56,8 +59,11 @@ def plain_settings(given: Any, depth: int = 0) -> Any:
         from omegaconf import OmegaConf
 
         given = OmegaConf.to_container(given, resolve=False)
-    fields = given if isinstance(given, Mapping) else getattr(given, "__dict__", None)
-    if not isinstance(fields, Mapping) or hasattr(given, "parameters") or depth > MOST_DEPTH:
+    is_mapping = isinstance(given, Mapping)
+    fields = given if is_mapping else getattr(given, "__dict__", None)
+    if not isinstance(fields, Mapping) or depth > MOST_DEPTH:
+        return None
+    if not is_mapping and any(hasattr(given, name) for name in _OF_TRAINING_PARTS):
         return None
     settings: dict[str, Any] = {}
     for name, value in list(fields.items())[:MOST_SETTINGS]:
