@@ -80,7 +80,7 @@ function columnsOf(diagnosis: Diagnosis): TableColumn[] {
       name: "Status",
       cells: layers.map((layer) => statusWord(layer, diagnosis)),
       numeric: false,
-      track: { width: "minmax(136px,1.9fr)", least: 136 },
+      track: { width: "minmax(152px,1.9fr)", least: 152 },
       titleOf: (row) => statusWord(layerAt(row), diagnosis),
       render: (row) => <Status layer={layerAt(row)} diagnosis={diagnosis} />,
     },
@@ -88,7 +88,7 @@ function columnsOf(diagnosis: Diagnosis): TableColumn[] {
       name: "Output, % bad",
       cells: layers.map(({ bad }) => fromWire(bad)),
       numeric: true,
-      track: { width: "minmax(84px,1fr)", least: 84 },
+      track: { width: "minmax(90px,1fr)", least: 90 },
       render: (row) => badShare(layerAt(row)),
     },
     norms("Gradient", "gradient"),
@@ -97,7 +97,7 @@ function columnsOf(diagnosis: Diagnosis): TableColumn[] {
   if (layers.every((layer) => layer.weight_before === null)) return columns;
   const headTitle = `Weight at step ${formatCount(weights_step)}, with which the modules were run again`;
   const before = norms(`Weight at ${formatCount(weights_step)}`, "weight_before");
-  return [...columns, { ...before, headTitle, track: { width: "minmax(96px,1.3fr)", least: 96 } }];
+  return [...columns, { ...before, headTitle, track: { width: "minmax(84px,1.1fr)", least: 84 } }];
 }
 
 function Status({ layer, diagnosis }: { layer: DiagnosedLayer; diagnosis: Diagnosis }) {
