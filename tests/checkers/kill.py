@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,17 @@ def assert_facts_survive(
             each with the fields or scalars to be found under them (`values`).
         rank: whose facts.
     """
-    found = records_on_disk(run_dir, rank=rank)
-    numbers = sorted(seq for seq, _ in found)
+    expected_facts = list(acknowledged)
+    wanted = {fact["seq"] for fact in expected_facts}
+    numbers: list[int] = []
+    records: dict[int, dict[str, Any]] = {}
+    for seq, record in iterate_records(run_dir, rank=rank):  # millions after a long load
+        numbers.append(seq)
+        if seq in wanted:
+            records[seq] = record
+    numbers.sort()
     assert numbers == list(range(1, len(numbers) + 1)), f"numbers have gaps or repeats: {numbers}"
-    records = dict(found)
-    for fact in acknowledged:
+    for fact in expected_facts:
         assert fact["seq"] in records, f"acknowledged but not on disk: {fact}"
         on_disk = records[fact["seq"]]
         expected = {name: fact[name] for name in ("moment", "step") if name in fact}
@@ -53,17 +59,20 @@ def assert_facts_survive(
 
 def records_on_disk(run_dir: str | Path, *, rank: int = 0) -> list[tuple[int, dict[str, Any]]]:
     """Every whole record, read without the code that puts them in order or drops repeats."""
-    found: list[tuple[int, dict[str, Any]]] = []
+    return list(iterate_records(run_dir, rank=rank))
+
+
+def iterate_records(run_dir: str | Path, *, rank: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """`records_on_disk`, one at a time."""
     attempts = list_steps_files(run_dir, rank)
     events = {events_path(run_dir, rank, attempt) for attempt, _ in attempts}
     for path in events:
-        found += [(line.seq, line.record()) for line in EventsScanner(path).read()]
+        yield from ((line.seq, line.record()) for line in EventsScanner(path).read())
     for _, path in attempts:
         for group in StepsReader(path).runs():
             for row in group.rows:
                 values = dict(zip(group.names, row["values"].tolist(), strict=True))
-                found.append((int(row["seq"]), {"step": int(row["step"]), **values}))
-    return found
+                yield int(row["seq"]), {"step": int(row["step"]), **values}
 
 
 def assert_nothing_left(run_dir: str | Path) -> None:

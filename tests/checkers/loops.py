@@ -23,7 +23,15 @@ import midstep
 from midstep.control import Command, DebugController
 from midstep.core.errors import ControlError
 from midstep.session.state.training_parts import as_model, as_optimizers
-from tests.checkers.lives import Life, digest_of, inexact_facts, live, repeated_facts
+from tests.checkers.lives import (
+    Fault,
+    Life,
+    Outcome,
+    digest_of,
+    inexact_facts,
+    live,
+    repeated_facts,
+)
 from tests.checkers.neutral import ENDS, PATIENCE_S, Condition, Scene, beside, wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "loops"
@@ -160,9 +168,9 @@ def assert_loop_neutral(script: Script, folder: Path, conditions: dict[str, Cond
 
 
 def assert_loop_resumes(
-    script: Script, folder: Path, fault: str, *, at: int = 7, **settings: Any
-) -> str:
-    """Whole, and interrupted in step `at` and started again; what came out, in words."""
+    script: Script, folder: Path, *faults: Fault, at: int = 7, **settings: Any
+) -> list[str]:
+    """Whole, and for each fault interrupted in step `at` and started again; each end in words."""
 
     def training(life: Life) -> list[torch.Tensor]:
         torch.set_num_threads(1)
@@ -179,6 +187,17 @@ def assert_loop_resumes(
 
     whole = live(training, folder / "whole")
     assert not whole.errors, whole.errors
+    return [_resumed(training, whole, folder / fault, fault, at) for fault in faults]
+
+
+def _resumed(
+    training: Callable[[Life], list[torch.Tensor]],
+    whole: Outcome,
+    folder: Path,
+    fault: Fault,
+    at: int,
+) -> str:
+    """What came out of a training that is interrupted and started again."""
     first = live(training, folder, fault, at)
     last = live(training, folder)
     if last.errors:

@@ -7,9 +7,10 @@ logging at random; `assert_not_silent` accepts only two outcomes of a resume.
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, WeightedRando
 
 from midstep.live import attach
 from midstep.session import Session, SessionConfig
+from tests.checkers import own_noise
 from tests.checkers.lives import Life, Outcome, inexact_facts, live, repeated_facts
 
 SAMPLES, BATCH, EPOCHS = 22, 4, 3
@@ -34,27 +36,44 @@ SAMPLERS = (
     "shuffle",
     "own generator",
     "weighted",
-    "epoch counter",
-    "list of its own",
+    "generator in a list",
+    "generator in a dict",
     "stream",
 )
+KEEPING_SAMPLERS = ("epoch counter", "list of its own")
 GENERATORS = (
     "none",
     "torch in the step",
     "numpy in the step",
     "python in collate",
-    "numpy in the dataset",
     "torch in a module",
     "numpy in a global",
     "numpy in a deque",
     "numpy nested in the dataset",
-    "numpy in a running function",
+    "numpy in a module of the user's",
+    "numpy in slots",
+    "numpy in a global of a method",
+    "torch in a gradient hook",
 )
-OPTIMIZERS = ("sgd", "adam", "memory in attributes", "wrapped", "untracked tensor")
-LOSSES = ("plain", "with parameters")
-RATES = ("constant", "scheduler", "undeclared scheduler", "counter")
-LOGS = ("loss", "running mean", "nothing")
-AVERAGES = ("none", "none", "declared", "AveragedModel", "copy")
+UNSAVED_GENERATORS = ("numpy in the dataset", "numpy in a running function")
+OPTIMIZERS = (
+    "sgd",
+    "adam",
+    "memory in attributes",
+    "wrapped",
+    "untracked tensor",
+    "noise",
+    "step hook",
+)
+LOSSES = ("plain", "with parameters", "annealed", "annealed object")
+RATES = ("constant", "scheduler", "drawn by the scheduler")
+UNSAVED_RATES = ("undeclared scheduler", "counter")
+LOGS = ("loss", "running mean", "window mean", "cumulative mean every 2nd step", "nothing")
+AVERAGES = ("none", "none", "declared")
+UNSAVED_AVERAGES = ("AveragedModel", "copy")
+SECONDS = ("iter", "map", "chain")
+UNSAVED_SHARE = 0.1
+"""How often a state is drawn that nothing can save, of each kind: else few cases were exact."""
 FAULTS = ("kill", "raise", "stop", "term")
 
 GLOBAL = {"rng": np.random.default_rng(5)}
@@ -76,8 +95,8 @@ class Case:
     """A moving average of the weights that each step updates."""
     accumulate: int | Literal["enumerate"] = 1
     workers: int = 0
-    second: bool = False
-    """Whether each step reads from a running pass over another shuffled loader."""
+    second: str = "none"
+    """How each step reads from a running pass over another shuffled loader."""
     fault: str = "kill"
     at: float = 0.5
     """Share of the steps after which the fault comes."""
@@ -94,11 +113,15 @@ class Case:
 
     def names(self) -> list[str]:
         """For each drawn state that nothing can save, words of what the run must say about it."""
+        in_dataset = self.generator == "numpy in the dataset"
+        is_stream = self.sampler == "stream"
+        # The order names what a dataset holds; the search of the workers' parts names the rest.
+        is_inside = self.generator == "numpy nested in the dataset" or (in_dataset and is_stream)
         drawn = {
-            "keeps a Generator of its own": self.generator == "numpy in the dataset",
+            "keeps a Generator of its own": in_dataset and not is_stream,
             "collate_fn": self.generator == "python in collate" and self.workers > 0,
-            "dataset.": self.generator == "numpy nested in the dataset" and self.workers > 0,
-            "a running": self.second,
+            "dataset.": self.workers > 0 and is_inside,
+            "a running": self.second != "none",
             "StepLR that was not given": self.rate == "undeclared scheduler",
             "AveragedModel that was not given": self.average == "AveragedModel",
             "that no declared part holds": self.average == "copy",
@@ -110,25 +133,34 @@ class Case:
         """Whether a state was drawn that only a comparison with the record can notice."""
         return self.generator == "numpy in a running function" or self.rate == "counter"
 
+    @property
+    def must_be_exact(self) -> bool:
+        """Whether all that was drawn is saved, so that no excuse is accepted."""
+        is_kept = self.sampler not in KEEPING_SAMPLERS and self.accumulate != "enumerate"
+        return is_kept and not self.names() and not self.is_hidden
+
 
 def draw_case(number: int) -> Case:
     """Case `number` of the matrix; the same each time."""
     draw = random.Random(number)
     driver: Any = draw.choice(["session", "attach"])
-    accumulate: Any = draw.choice([1, 1, 2, "enumerate" if driver == "attach" else 2])
-    generator = draw.choice(GENERATORS)
+    accumulate: Any = draw.choice([1, 1, 1, 2, 2, "enumerate" if driver == "attach" else 2])
+
+    def choose(saved: Sequence[str], unsaved: Sequence[str]) -> str:
+        return draw.choice(unsaved if draw.random() < UNSAVED_SHARE else saved)
+
     return Case(
         driver=driver,
-        sampler=draw.choice(SAMPLERS),
-        generator=generator,
+        sampler=choose(SAMPLERS, KEEPING_SAMPLERS),
+        generator=choose(GENERATORS, UNSAVED_GENERATORS),
         optimizer=draw.choice(OPTIMIZERS),
         loss=draw.choice(LOSSES),
-        rate=draw.choice(RATES),
+        rate=choose(RATES, UNSAVED_RATES),
         logs=draw.choice(LOGS) if driver == "attach" else "loss",
-        average=draw.choice(AVERAGES),
+        average=choose(AVERAGES, UNSAVED_AVERAGES),
         accumulate=accumulate,
         workers=draw.choice([0, 0, 0, 1]),
-        second=draw.random() < 0.15,
+        second=choose(["none"], SECONDS),
         fault=draw.choice(FAULTS),
         at=draw.uniform(0.2, 0.9),
     )
@@ -141,6 +173,7 @@ def assert_not_silent(case: Case, folder: Path) -> str:
         `exact`, `refused`, or what the run said about its inexact resume.
     """
     whole = live(training(case), folder / "whole")
+    assert not (case.must_be_exact and whole.errors), f"{whole.errors} in {case}"
     if whole.errors:
         return _refused(case, whole)
     assert whole.digest is not None
@@ -168,7 +201,7 @@ def assert_not_silent(case: Case, folder: Path) -> str:
 
 def _refused(case: Case, outcome: Outcome) -> str:
     (error,) = outcome.errors
-    keeps_state = case.sampler in ("epoch counter", "list of its own")
+    keeps_state = case.sampler in KEEPING_SAMPLERS
     words = [*case.names(), *(["keeps state of its own"] if keeps_state else [])]
     assert any(each in error for each in words), f"{error} in {case}"
     return "refused"
@@ -189,7 +222,7 @@ def training(case: Case) -> Callable[[Life], Iterable[torch.Tensor]]:
 def _train_session(case: Case, life: Life) -> list[torch.Tensor]:
     torch.set_num_threads(1)
     parts = Parts(case)
-    per_step = case.rate == "scheduler"
+    per_step = case.rate in ("scheduler", "drawn by the scheduler")
     config = SessionConfig(
         **life.settings,
         checkpoint_every_steps=CHECKPOINT_EVERY,
@@ -227,14 +260,15 @@ def _train_session(case: Case, life: Life) -> list[torch.Tensor]:
 def _train_attach(case: Case, life: Life) -> list[torch.Tensor]:
     torch.set_num_threads(1)
     parts = Parts(case)
-    given = {"scheduler": parts.scheduler} if case.rate == "scheduler" else {}
+    is_given = case.rate in ("scheduler", "drawn by the scheduler")
+    given = {"scheduler": parts.scheduler} if is_given else {}
     every = 4 if case.accumulate == "enumerate" else case.accumulate
     mean, count = 0.0, 0
     with attach(
         parts.model,
         parts.optimizer,
         parts.loader,
-        loss_fn=parts.loss_fn if isinstance(parts.loss_fn, nn.Module) else None,
+        loss_fn=None if case.loss == "plain" else parts.loss_fn,
         checkpoint_every_steps=CHECKPOINT_EVERY,
         extra_state=parts.extra_state,
         **given,
@@ -255,11 +289,20 @@ def _train_attach(case: Case, life: Life) -> list[torch.Tensor]:
                     parts.scheduler.step()
                 count += 1
                 mean += (loss.item() - mean) / count
-                if case.logs != "nothing":
-                    run.log(loss=mean if case.logs == "running mean" else loss)
+                if (run.step + 1) % _log_every(case) == 0:
+                    run.log(loss=loss if case.logs == "loss" else mean)
+                    if case.logs == "window mean":
+                        mean, count = 0.0, 0
                 engine: Any = run._loop._engine  # type: ignore[union-attr]
                 life.step_done(run.step + 1, loss.item(), run.controller, engine.writer)
     return parts.tensors()
+
+
+def _log_every(case: Case) -> int:
+    """How many steps there are from one logged loss to the next."""
+    return {"window mean": 5, "cumulative mean every 2nd step": 2, "nothing": 1 << 30}.get(
+        case.logs, 1
+    )
 
 
 # -- the parts of a training ----------------------------------------------------------------------
@@ -283,7 +326,12 @@ class Parts:
             trained.append(self.shift)
         self.optimizer = _optimizer(case, trained)
         self.scheduler: Any = None
-        if "scheduler" in case.rate:
+        if case.rate == "drawn by the scheduler":
+            draws = np.random.default_rng(8)
+            self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+                self.optimizer, lambda _step: 1 + 0.5 * float(draws.random())
+            )
+        elif "scheduler" in case.rate:
             self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.7)
         self.average: Any = None
         if case.average != "none":
@@ -310,7 +358,32 @@ class Parts:
 
 
 def _loss(case: Case) -> Any:
-    return ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
+    losses = {
+        "plain": lambda: nn.functional.mse_loss,
+        "with parameters": ScaledLoss,
+        "annealed": AnnealedLoss,
+        "annealed object": AnnealedObject,
+    }
+    return losses[case.loss]()
+
+
+class AnnealedObject:
+    """A loss whose weight grows with each call."""
+
+    def __init__(self) -> None:
+        self.calls, self.growth = 0, 0.01
+
+    def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return (output - target).square().mean() * (1 + self.growth * self.calls)
+
+
+class AnnealedLoss(nn.Module):
+    """The same as a module, whose counter begins with the first call."""
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        self.calls: Any = getattr(self, "calls", 0) + 1
+        return (output - target).square().mean() * (1 + 0.01 * self.calls)
 
 
 class ScaledLoss(nn.Module):
@@ -337,7 +410,14 @@ class Noise(nn.Module):
 
 def _model(case: Case) -> nn.Module:
     noise = Noise() if case.generator == "torch in a module" else nn.Identity()
-    return nn.Sequential(noise, nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+    model = nn.Sequential(noise, nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+    if case.generator == "torch in a gradient hook":
+        generator = torch.Generator().manual_seed(4)
+        for weight in model.parameters():
+            weight.register_hook(  # type: ignore[no-untyped-call]
+                lambda grad: grad + 0.05 * torch.randn(grad.shape, generator=generator)
+            )
+    return model
 
 
 class AttributeMomentum(Optimizer):
@@ -357,6 +437,22 @@ class AttributeMomentum(Optimizer):
                     kept = self.memory.setdefault(p, torch.zeros_like(p))
                     kept.mul_(0.9).add_(p.grad)
                     p.add_(kept, alpha=-group["lr"] / (1 + 0.01 * self.calls))
+
+
+class Noisy(Optimizer):
+    """Adds noise from a generator of its own to each gradient, as Langevin dynamics does."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+        self.generator = torch.Generator().manual_seed(5)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    noise = torch.randn(p.shape, generator=self.generator)
+                    p.add_(p.grad + 0.05 * noise, alpha=-group["lr"])
 
 
 class Wrapped(Optimizer):
@@ -381,7 +477,23 @@ def _optimizer(case: Case, trained: list[Any]) -> Optimizer:
         return AttributeMomentum(trained, lr=0.02)
     if case.optimizer == "wrapped":
         return Wrapped(trained, lr=0.02)
-    return torch.optim.SGD(trained, lr=0.02, momentum=0.9)
+    if case.optimizer == "noise":
+        return Noisy(trained, lr=0.02)
+    optimizer = torch.optim.SGD(trained, lr=0.02, momentum=0.9)
+    if case.optimizer == "step hook":
+        optimizer.register_step_pre_hook(_noise_hook())
+    return optimizer
+
+
+def _noise_hook() -> Callable[..., None]:
+    rng = np.random.default_rng(4)
+
+    def add_noise(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        for p in optimizer.param_groups[0]["params"]:
+            if p.grad is not None:
+                p.grad.add_(0.05 * float(rng.normal()))
+
+    return add_noise
 
 
 class Points(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -441,6 +553,20 @@ class EpochCounter:
         return iter(order.tolist())
 
 
+class Permuting:
+    """Shuffles by a generator that it keeps in a container."""
+
+    def __init__(self, box: Any) -> None:
+        self.box = box
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __iter__(self) -> Iterator[int]:
+        rng = self.box["rng"] if isinstance(self.box, dict) else self.box[0]
+        return iter(rng.permutation(SAMPLES).tolist())
+
+
 class Rotating:
     """Each epoch begins with other samples: the order of the epoch before, turned by five."""
 
@@ -469,6 +595,8 @@ def _loader(case: Case) -> DataLoader[Any]:
         "weighted": {"sampler": WeightedRandomSampler([1.0] * 11 + [2.0] * 11, SAMPLES)},
         "epoch counter": {"sampler": EpochCounter()},
         "list of its own": {"sampler": Rotating()},
+        "generator in a list": {"sampler": Permuting([np.random.default_rng(2)])},
+        "generator in a dict": {"sampler": Permuting({"rng": np.random.default_rng(2)})},
     }
     return DataLoader(points, **settings, **samplers[case.sampler])
 
@@ -488,7 +616,14 @@ def _step(
 ) -> Callable[[nn.Module, Any], torch.Tensor]:
     noise = _noise(case)
     others = DataLoader(Points(), batch_size=BATCH, shuffle=True)
-    running = iter(others) if case.second else None
+    begins: dict[str, Callable[[], Any]] = {
+        "none": lambda: None,
+        "iter": lambda: iter(others),
+        "map": lambda: map(tuple, others),
+        "chain": lambda: itertools.chain(others, others),
+    }
+    begin = begins[case.second]
+    running = begin()
     calls = 0
 
     def step(model: nn.Module, batch: Any) -> torch.Tensor:
@@ -502,12 +637,34 @@ def _step(
         if running is not None:
             more = next(running, None)
             if more is None:
-                running = iter(others)
+                running = begin()
                 more = next(running)
             loss = loss + loss_fn(model(more[0]), more[1])
         return loss
 
     return step
+
+
+class Slots:
+    """Has no `__dict__`."""
+
+    __slots__ = ("rng",)
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(2)
+
+    def draw(self) -> float:
+        return float(self.rng.random())
+
+
+class Drawing:
+    """Reaches its generator only through a method that another method calls."""
+
+    def noise(self) -> float:
+        return 0.1 * self._draw()
+
+    def _draw(self) -> float:
+        return float(global_rng.random())
 
 
 def _noise(case: Case) -> Callable[[], float]:
@@ -519,6 +676,13 @@ def _noise(case: Case) -> Callable[[], float]:
         return lambda: 0.1 * float(rng.random())
     if case.generator == "numpy in a global":
         return lambda: 0.1 * float(global_rng.random())
+    if case.generator == "numpy in a module of the user's":
+        return lambda: 0.1 * own_noise.draw()
+    if case.generator == "numpy in slots":
+        slots = Slots()
+        return lambda: 0.1 * slots.draw()
+    if case.generator == "numpy in a global of a method":
+        return Drawing().noise
     if case.generator == "numpy in a running function":
         numbers = _numbers()
         return lambda: 0.1 * next(numbers)

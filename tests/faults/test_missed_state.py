@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.checkers.lives import live, repeated_facts
-from tests.checkers.matrix import Case, assert_not_silent, training
+from tests.checkers.matrix import SECONDS, Case, assert_not_silent, training
 
 SAVED: dict[str, dict[str, Any]] = {
     "a loss with parameters": {"loss": "with parameters"},
@@ -20,6 +20,17 @@ SAVED: dict[str, dict[str, Any]] = {
     "a generator in a global variable": {"generator": "numpy in a global"},
     "a generator in a deque": {"generator": "numpy in a deque"},
     "a generator in a list of the dataset": {"generator": "numpy nested in the dataset"},
+    "a generator in a module of the user's": {"generator": "numpy in a module of the user's"},
+    "a generator in slots": {"generator": "numpy in slots"},
+    "a generator in a global of a method": {"generator": "numpy in a global of a method"},
+    "a generator in a gradient hook": {"generator": "torch in a gradient hook"},
+    "a generator of the optimizer": {"optimizer": "noise"},
+    "a generator in a hook of the optimizer": {"optimizer": "step hook"},
+    "a generator in a function of the scheduler": {"rate": "drawn by the scheduler"},
+    "a generator in a list of the sampler": {"sampler": "generator in a list"},
+    "a generator in a dictionary of the sampler": {"sampler": "generator in a dict"},
+    "a counter of a loss module": {"loss": "annealed"},
+    "a counter of a loss object": {"loss": "annealed object"},
     "an average that is given": {"average": "declared"},
     "memory in attributes of the optimizer": {"optimizer": "memory in attributes"},
     "an optimizer inside an optimizer": {"optimizer": "wrapped"},
@@ -60,12 +71,18 @@ def test_what_nothing_can_save_is_named_at_the_first_repeated_step(driver, how, 
     assert "something that is in no state has moved" in assert_not_silent(case, tmp_path)
 
 
-@pytest.mark.parametrize("how", [{"second": True}, {"rate": "undeclared scheduler"}], ids=str)
+UNSAVED = [
+    *({"second": how} for how in SECONDS),
+    {"rate": "undeclared scheduler"},
+]
+
+
+@pytest.mark.parametrize("how", UNSAVED, ids=str)
 def test_what_is_found_and_cannot_be_saved_is_refused_in_a_session(how, tmp_path):
     assert assert_not_silent(Case(driver="session", **how), tmp_path) == "refused"
 
 
-@pytest.mark.parametrize("how", [{"second": True}, {"rate": "undeclared scheduler"}], ids=str)
+@pytest.mark.parametrize("how", UNSAVED, ids=str)
 def test_what_is_found_and_cannot_be_saved_is_reported_under_attach(how, tmp_path):
     case = Case(driver="attach", at=0.5, **how)
     assert "is in no state" in assert_not_silent(replace(case, fault="stop"), tmp_path)
@@ -99,6 +116,11 @@ def test_under_attach_the_loop_is_never_run_for_a_check(tmp_path):
 
 RIGHT: dict[str, dict[str, Any]] = {
     "a running mean as the loss": {"driver": "attach", "logs": "running mean"},
+    "a mean over some steps as the loss": {"driver": "attach", "logs": "window mean"},
+    "a mean over all steps, not at each": {
+        "driver": "attach",
+        "logs": "cumulative mean every 2nd step",
+    },
     "no loss at all": {"driver": "attach", "logs": "nothing"},
     "a scheduler in a session": {"rate": "scheduler"},
     "a scheduler under attach": {"driver": "attach", "rate": "scheduler"},

@@ -32,11 +32,11 @@ def _gymnasium(monkeypatch):
 
 @each_script
 def test_an_episode_continues_exactly_after_a_kill(script, tmp_path):
-    assert assert_loop_resumes(script, tmp_path, "kill") == "exact"
+    assert assert_loop_resumes(script, tmp_path, "kill") == ["exact"]
 
 
 def test_an_environment_that_is_not_declared_is_named_after_a_resume(tmp_path):
-    named = assert_loop_resumes(SCRIPTS["ppo"], tmp_path, "kill", at=9, extra_state={})
+    (named,) = assert_loop_resumes(SCRIPTS["ppo"], tmp_path, "kill", at=9, extra_state={})
     assert "step 7 trained on other samples" in named
 
 

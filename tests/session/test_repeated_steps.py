@@ -81,6 +81,46 @@ def test_another_loss_differs_if_no_weights_can_tell():
     assert compared({1: StepMark(7, 0.1, 1.1)}, record=record).verdict == "differs"
 
 
+def every(count: int, *, weights_after: int = 1) -> dict[int, StepMark]:
+    """A record in which only every so many steps log a loss, and one step has weights."""
+    return {
+        step: StepMark(
+            step * 7,
+            0.1,
+            1.0 / step if step % count == 0 else None,
+            5 if step == weights_after else None,
+        )
+        for step in range(1, 7)
+    }
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_mean_over_steps_that_starts_anew_is_no_alarm(count):
+    record = every(count)
+    result = compared({count: record[count]._replace(loss=9.0)}, record=record)
+    assert (result.verdict, result.exact, result.step) == ("close", None, count)
+    assert "only the logged number differs" in result.text
+    assert "or something that is in no state has moved" in result.text
+
+
+def test_a_mean_over_steps_hides_no_weights_that_differ():
+    record = every(2)
+    first = {1: record[1]._replace(weights=6)}
+    assert compared(first, record=record).verdict == "differs"
+    later = every(2, weights_after=6)
+    changed = {2: later[2]._replace(loss=9.0), 6: later[6]._replace(weights=6)}
+    result = compared(changed, record=later)
+    assert (result.verdict, result.step, result.what) == ("differs", 2, "loss")
+
+
+def test_a_loss_that_each_step_has_differs_where_no_weights_can_tell():
+    record = {step: mark._replace(loss=1.0) for step, mark in every(2).items()}
+    assert compared({4: record[4]._replace(loss=1.1)}, record=record).verdict == "differs"
+    # A step without a loss after the difference says nothing about it.
+    record[6] = record[6]._replace(loss=None)
+    assert compared({4: record[4]._replace(loss=1.1)}, record=record).verdict == "differs"
+
+
 THREADS = Circumstances(explanations=["threads was 2, is 1"])
 
 
@@ -137,6 +177,18 @@ def test_an_edited_script_may_change_rate_and_loss_but_not_the_samples(changed, 
     result = compared(changed, circumstances=EDITED)
     assert result.verdict == verdict
     assert "the script was edited since" in result.text
+
+
+@pytest.mark.parametrize(
+    "changed", [StepMark(14, 0.1, 9.0, 99), StepMark(14, 0.1, 0.5, 99), StepMark(14, 0.2, 0.5, 2)]
+)
+def test_another_command_line_does_not_hide_that_a_state_may_have_moved(changed):
+    circumstances = Circumstances(edits=["the command line is another one"])
+    result = compared({2: changed}, circumstances=circumstances)
+    assert (result.verdict, result.exact) == ("close", None)
+    assert result.text.endswith(
+        "the command line is another one, or something that is in no state has moved"
+    )
 
 
 def test_equal_steps_without_a_record_are_only_repeatable():

@@ -178,6 +178,7 @@ def test_every_measured_value_equals_its_twin():
         assert scalars["accuracy"] == pytest.approx(slow_accuracy(logits, labels))
         assert 0 < scalars["activation_zero_fraction"] < 1
         assert scalars["host_memory_mib"] > 1
+        assert not {"device_memory_mib", "device_utilisation_percent"} & scalars.keys()  # a CPU
         assert scalars["metrics_every"] == 1
     assert all(scalars["lr"] == 1e-2 for scalars in each)
     assert all(s["throughput"] == pytest.approx(6 / s["step_time_s"]) for s in each)
@@ -332,7 +333,7 @@ def test_device_stats_are_read_once_a_second():
     assert stats.read() is first
     clock.now = 1.0
     assert stats.read() is not first
-    assert first.keys() == {"host_memory_mib", "cpu_percent"}
+    assert first.keys() == {"host_memory_mib", "cpu_percent"}  # no use of a device that is none
 
 
 def test_without_psutil_the_process_table_tells_the_memory(monkeypatch):

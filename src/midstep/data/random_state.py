@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from midstep.core.errors import ConfigError, FormatError
 
 _DEPTH = 4
 """How many attributes deep `find_generators` searches: batch sampler, sampler, and two more."""
+
+_MOST_ITEMS = 32
+"""Items of a list, tuple or dictionary that are searched: indices of samples may be many."""
 
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 """A generator of a sampler, a transform or the user."""
@@ -189,26 +193,44 @@ def seed_generators(generators: Sequence[Any], key: int) -> None:
             generator.seed(key)
 
 
-def find_generators(*roots: Any, outside: Sequence[Any] = (), depth: int = _DEPTH) -> list[Any]:
+def global_generators() -> list[Any]:
+    """The generators of torch, numpy and Python that every `RandomState` has.
+
+    Code refers to them by `from random import gauss`, or by `random_split`, whose default they are.
+    One that was saved as a generator of the user's would be restored twice, and at another time.
+    """
+    # A global function of a library is a method of its global generator.
+    libraries = (getattr(draw, "__self__") for draw in (random.random, np.random.random))  # noqa: B009
+    return [torch.default_generator, *torch.cuda.default_generators, *libraries]
+
+
+def find_generators(
+    *roots: Any, outside: Sequence[Any] = (), depth: int = _DEPTH, in_containers: bool = True
+) -> list[Any]:
     """Find the generators in the attributes of samplers, each once, in a fixed order.
+
+    The global ones are left out: every `RandomState` has them.
 
     Args:
         roots: samplers, or generators themselves.
         outside: objects that are not searched, such as the dataset.
         depth: how many attributes deep to search.
+        in_containers: whether lists, tuples and dictionaries are searched, too.
 
     >>> sampler = torch.utils.data.RandomSampler(range(3), generator=torch.Generator())
     >>> find_generators(sampler) == [sampler.generator]
     True
     """
     generators: list[Any] = []
-    seen = {id(each) for each in outside}
+    seen = {id(each) for each in (*outside, *global_generators())}
     for root in roots:
-        _collect(root, depth + 1, seen, generators)
+        _collect(root, depth + 1, seen, generators, in_containers)
     return generators
 
 
-def _collect(value: Any, depth: int, seen: set[int], generators: list[Any]) -> None:
+def _collect(
+    value: Any, depth: int, seen: set[int], generators: list[Any], in_containers: bool
+) -> None:
     if id(value) in seen or depth == 0:
         return
     seen.add(id(value))
@@ -217,7 +239,11 @@ def _collect(value: Any, depth: int, seen: set[int], generators: list[Any]) -> N
         generators.append(value)
     elif hasattr(value, "__dict__") and not isinstance(value, torch.Tensor | type):
         for name in sorted(vars(value)):
-            _collect(vars(value)[name], depth - 1, seen, generators)
+            _collect(vars(value)[name], depth - 1, seen, generators, in_containers)
+    elif in_containers and isinstance(value, list | tuple | dict):
+        items = value.values() if isinstance(value, dict) else value
+        for each in islice(items, _MOST_ITEMS):
+            _collect(each, depth - 1, seen, generators, in_containers)
 
 
 # -- one generator --------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ def attach(
     on_error: OnError | None = None,
     controller: DebugController | None = None,
     resume: Resume = "never",
+    allow_changed: Sequence[str] = (),
     data_order_policy: OrderPolicy = "user",
     seed: int | None = None,
     checkpoint_every_steps: int | None = None,
@@ -108,6 +109,8 @@ def attach(
         resume: `auto` continues from the newest checkpoint of `run_name`, also in the middle of an
             epoch, if the loop is `for epoch in run.epochs(n)` or `for step in run.steps(n)`; `must`
             needs a checkpoint.
+        allow_changed: fields that may differ from the checkpoint, such as `("optimizer",)` after
+            the learning rate was edited. The facts record each; see docs/how-to/resume.md.
         data_order_policy: `user` leaves the order alone, the others seed it; see
             docs/reference/exact-resume.md.
         seed: of a seeded order; nothing else is seeded here.
@@ -154,6 +157,7 @@ def attach(
         checkpoint_every_steps=checkpoint_every_steps,
         checkpoint_keep=checkpoint_keep,
         resume=resume,
+        allow_changed=_as_fields(allow_changed),
         rewind_steps=rewind_steps,
         rewind_bytes=rewind_bytes,
         console=console,
@@ -186,6 +190,11 @@ def _make_labels(tags: Sequence[str], notes: str) -> Labels:
     if not isinstance(notes, str):
         raise ConfigError(f"notes must be a text, got {type(notes).__name__}")
     return Labels(tags=tuple(tags), note=notes)
+
+
+def _as_fields(allow_changed: Sequence[str]) -> tuple[str, ...]:
+    # One text is one field; its letters would be taken for several.
+    return (allow_changed,) if isinstance(allow_changed, str) else tuple(allow_changed)
 
 
 def _check_total(total_steps: int | None) -> None:

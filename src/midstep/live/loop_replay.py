@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control.command_record import StepsToPass
 from midstep.core.errors import ConfigError, ControlError
+from midstep.session.engine.resume import restore_resume_point
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
+    from midstep.session.engine.resume import ResumePoint
     from midstep.session.rewind.back import Rewind
     from midstep.session.rewind.repeated_steps import RepeatedSteps
     from midstep.session.state.snapshot import Snapshot
@@ -30,12 +32,16 @@ class LoopReplay:
     Args:
         state: of the training.
         controller: shows the phase; the boundary moves with repeated steps.
-        resumed: the snapshot to continue from.
+        resume_point: the checkpoint to continue from.
     """
 
     def __init__(
-        self, state: TrainingState, controller: DebugController, resumed: Snapshot | None
+        self, state: TrainingState, controller: DebugController, resume_point: ResumePoint | None
     ) -> None:
+        resumed = None if resume_point is None else resume_point.snapshot
+        # Kept only if parts have changed, since it holds the whole state.
+        is_other = resume_point is not None and bool(resume_point.changed)
+        self._changed_point = resume_point if is_other else None
         self._state, self._controller = state, controller
         self._unplaced = resumed  # until `run.epochs` moves the loader
         self.restored = resumed
@@ -47,7 +53,7 @@ class LoopReplay:
         self._target = 0
         self._repeated: RepeatedSteps | None = None
         if resumed is not None:
-            state.restore(resumed, seek_data=False)
+            self._load(resumed, seek_data=False)
             state.kept.resume(resumed.states.get("kept", {}))
 
     # -- resume -----------------------------------------------------------------------------------
@@ -100,8 +106,15 @@ class LoopReplay:
     def _restore(self, snapshot: Snapshot, *, seek_data: bool) -> None:
         """Restore without changing the timeline, which the open run has chosen."""
         timeline = self._state.timeline
-        self._state.restore(snapshot, seek_data=seek_data)
+        self._load(snapshot, seek_data=seek_data)
         self._state.timeline = timeline
+
+    def _load(self, snapshot: Snapshot, *, seek_data: bool) -> None:
+        point = self._changed_point
+        if point is None or snapshot is not point.snapshot:
+            self._state.restore(snapshot, seek_data=seek_data)
+        else:
+            restore_resume_point(self._state, point, seek_data=seek_data)
 
     # -- going back -------------------------------------------------------------------------------
 

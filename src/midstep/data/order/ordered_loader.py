@@ -374,7 +374,8 @@ def _check_dataset(context: LoaderContext) -> None:
     # A stream saves its generators in its own state. A map-style dataset has no state, so what
     # its generators have drawn would be lost at a resume.
     is_stream = isinstance(dataset, IterableDataset)
-    generators = [] if is_stream else find_generators(dataset, depth=2)
+    # Those in its containers are found by the search of the user's code, which saves them.
+    generators = [] if is_stream else find_generators(dataset, depth=2, in_containers=False)
     if generators:
         context.refuse_or_report(
             f"the dataset {type(dataset).__name__} keeps a {type(generators[0]).__name__} of its "

@@ -53,9 +53,7 @@ class SavedTraining:
         check_can_resume(config.resume, parts.model)
         fingerprints = _fingerprints(parts, config)
         self._meeting = RankMeeting.open()
-        self.resume_point = find_resume_point(
-            config, fingerprints, can_allow=False, meeting=self._meeting
-        )
+        self.resume_point = find_resume_point(config, fingerprints, meeting=self._meeting)
         self._state: TrainingState | None = None
         if loader.order is not None:
             generators = find_loader_generators(parts.train_loader)
@@ -88,7 +86,7 @@ class SavedTraining:
         engine: TrainingEngine | None = None
         if self._state is not None:
             resumed = None if self.resume_point is None else self.resume_point.snapshot
-            replay = LoopReplay(self._state, run.controller, resumed)
+            replay = LoopReplay(self._state, run.controller, self.resume_point)
             run.offer_tensors(self._parts.model)  # a restore gives lazy parameters their shapes
             if resumed is not None and self._meeting is not None:
                 compare_weights(self._meeting, self._parts.model, resumed.step)

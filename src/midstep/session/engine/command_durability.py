@@ -74,7 +74,7 @@ class CommandDurability:
         notices = []
         if resume_point is None:
             notices.append(self._begin_again(history))
-        elif not resume_point.changed.keys() & {"model", "optimizer"}:
+        elif not {name.partition(".")[0] for name in resume_point.changed} & {"model", "optimizer"}:
             self.reapplied.load(history.pending_changes(resume_point.snapshot.origin))
         for change in self.reapplied.pending:
             names = ", ".join(change.new)

@@ -85,7 +85,6 @@ def find_resume_point(
     config: SessionConfig,
     current: Mapping[str, Any],
     *,
-    can_allow: bool = True,
     meeting: RankMeeting | None = None,
 ) -> ResumePoint | None:
     """The newest valid checkpoint of the run, compared with the training as it is now.
@@ -93,7 +92,6 @@ def find_resume_point(
     Args:
         config: where the run is, and which fields may differ.
         current: the fingerprints of the training now.
-        can_allow: whether the driver takes `allow_changed`; the remedy in an error depends on it.
         meeting: of the ranks of this run; None without a process group.
 
     Raises:
@@ -122,14 +120,12 @@ def find_resume_point(
         name: words for name, words in changed.items() if _setting(name) not in config.allow_changed
     }
     if refused:
-        raise ConfigError(_other_training(newest.path, refused, can_allow=can_allow))
+        raise ConfigError(_other_training(newest.path, refused))
     return ResumePoint(**vars(newest), changed=changed)
 
 
-def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) -> str:
+def _other_training(path: Path, refused: Mapping[str, str]) -> str:
     problem = f"the checkpoint {path} belongs to another training: "
-    if not can_allow:
-        return f"{problem}{'; '.join(refused.values())}. Undo that, or choose another run_name"
     remedies = (
         f"{words}; if that is intended, resume with allow_changed=({_setting(name)!r},)"
         for name, words in refused.items()
@@ -140,7 +136,7 @@ def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) 
 def _setting(name: str) -> str:
     """The name of a fingerprint field in `allow_changed`."""
     # Checkpoints and facts call the user's extra state `also`, as they did from the start.
-    return "extra_state" if name == "also" else name
+    return "extra_state" if name == "also" else name.partition(".")[0]
 
 
 def changed_fields(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
@@ -152,13 +148,21 @@ def changed_fields(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict
     return changed
 
 
-def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> None:
-    """Restore the checkpoint; parts that were allowed to change keep what they are now."""
+def restore_resume_point(
+    state: TrainingState, resume_point: ResumePoint, *, seek_data: bool = True
+) -> None:
+    """Restore the checkpoint; parts that were allowed to change keep what they are now.
+
+    Args:
+        state: of the training.
+        resume_point: the checkpoint, and what has changed since.
+        seek_data: whether to move the loader to the position of the checkpoint.
+    """
     if not resume_point.changed:
-        state.restore(resume_point.snapshot)
+        state.restore(resume_point.snapshot, seek_data=seek_data)
         return
     # `state.restore` would refuse parts that do not fit, so each part is loaded by itself.
-    snapshot, changed = resume_point.snapshot, resume_point.changed.keys()
+    snapshot, changed = resume_point.snapshot, {_setting(each) for each in resume_point.changed}
     if "model" not in changed:
         state.check_fits(snapshot)
     parts, saved = state.parts, snapshot.states
@@ -167,23 +171,19 @@ def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> Non
     else:
         parts.model.load_state_dict(saved["model"])
     if "optimizer" in changed or "model" in changed:
-        _load_moments(parts.optimizer, clock_state(saved), resume_point)
+        _load_all_moments(parts, resume_point)
     else:
-        for key, optimizer in zip(parts.optimizer_keys, parts.optimizers, strict=True):
-            if key in saved:
-                optimizer.load_state_dict(saved[key])
-        if parts.scheduler is not None and "scheduler" in saved:
-            parts.scheduler.load_state_dict(saved["scheduler"])
+        _load_optimizers(parts, saved)
     if state.scaler is not None and "scaler" in saved:
         state.scaler.load_state_dict(saved["scaler"])
     parts.extra_state.load_known(saved.get("also", {}))
     state.restore_found(snapshot)
     state.progress.load_state_dict(saved["progress"])
     state.step, state.timeline = snapshot.step, snapshot.timeline
-    if changed & ORDER_FIELDS:
+    if not changed & ORDER_FIELDS:
+        state.restore_position(snapshot, seek_data=seek_data)
+    elif seek_data:
         state.begin_epoch(snapshot.epoch)
-    else:
-        state.restore_position(snapshot)
 
 
 def _load_matching(model: torch.nn.Module, saved: Mapping[str, Any]) -> None:
@@ -200,9 +200,26 @@ def _load_matching(model: torch.nn.Module, saved: Mapping[str, Any]) -> None:
     model.load_state_dict({**current, **matching})
 
 
-def _load_moments(optimizer: Any, saved: Mapping[str, Any], resume_point: ResumePoint) -> None:
-    """Load the optimizer's moments, with the settings it has now; nothing if they do not fit."""
-    fingerprint = resume_point.snapshot.fingerprints.get("optimizer") or {}
+def _load_optimizers(parts: TrainingParts, saved: Mapping[str, Any]) -> None:
+    for key, optimizer in zip(parts.optimizer_keys, parts.optimizers, strict=True):
+        if key in saved:
+            optimizer.load_state_dict(saved[key])
+    if parts.scheduler is not None and "scheduler" in saved:
+        parts.scheduler.load_state_dict(saved["scheduler"])
+
+
+def _load_all_moments(parts: TrainingParts, resume_point: ResumePoint) -> None:
+    saved = resume_point.snapshot.states
+    _load_moments(parts.optimizer, clock_state(saved), resume_point)
+    for key, optimizer in [*zip(parts.optimizer_keys, parts.optimizers, strict=True)][1:]:
+        _load_moments(optimizer, saved.get(key, {}), resume_point, key)
+
+
+def _load_moments(
+    optimizer: Any, saved: Mapping[str, Any], resume_point: ResumePoint, key: str = "optimizer"
+) -> None:
+    """Load an optimizer's moments, with the settings it has now; nothing if they do not fit."""
+    fingerprint = resume_point.snapshot.fingerprints.get(key) or {}
     current = optimizer.state_dict()
     sizes = [len(group["params"]) for group in current["param_groups"]]
     kind = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"

@@ -85,8 +85,10 @@ class RepeatedSteps:
     """Compares repeated steps, one by one, until one differs or the record ends.
 
     A loss that differs is only called a difference if the weights differ too: the user may log a
-    mean over steps, which starts from zero in another process. After a difference that is
-    explained, ids and learning rate are compared further, since nothing explains those.
+    mean over steps, which starts from zero in another process. Where no weights can tell, a loss
+    that each step has is compared as it is, and one that only some steps have may be such a mean.
+    After a difference that is explained, ids and learning rate are compared further, since nothing
+    explains those.
 
     Args:
         expected: marks of the steps as they were recorded, by step.
@@ -145,7 +147,9 @@ class RepeatedSteps:
         """Compare no further: the record ends here, or the training was changed."""
         if self.result is not None:
             return
-        if self._unsure is not None:
+        if self._unsure is not None and self._may_be_mean(self._unsure[0]):
+            self._finish_unsure(*self._unsure)
+        elif self._unsure is not None:
             self._judge_loss(*self._unsure)
         if self.result is not None:
             return
@@ -214,8 +218,9 @@ class RepeatedSteps:
         if not self._differs("lr", before, now):
             return True
         text = f"step {step:,} used the learning rate {now:.6g}, {self._before} {before:.6g}"
-        if edits := self._circumstances.edits:
-            self._close = _Difference(f"{text}; {', '.join(edits)}", step, before, now, "lr")
+        if self._circumstances.edits:
+            text = f"{text}; {self._edits_or_reason()}"
+            self._close = _Difference(text, step, before, now, "lr")
             return True
         self._finish_moved(text, step, before, now, "lr")
         return False
@@ -253,12 +258,12 @@ class RepeatedSteps:
     def _judge_weights(self, step: int) -> None:
         """The weights after a step differ, and its loss does not."""
         text = f"the weights after step {step:,} are not those of the record"
-        reasons = self._circumstances.edits or self._circumstances.explanations
-        if reasons:
-            prefix = "" if self._circumstances.edits else "close: "
-            text = f"{prefix}{text}; {', '.join(reasons)}"
+        edits, explanations = self._circumstances.edits, self._circumstances.explanations
+        if edits or explanations:
+            reasons = self._edits_or_reason() if edits else ", ".join(explanations)
+            text = f"{'' if edits else 'close: '}{text}; {reasons}"
             self._close = _Difference(text, step, None, None, "weights")
-            self._judged_step = None if self._circumstances.edits else step + 1
+            self._judged_step = None if edits else step + 1
             return
         self._finish("differs", f"{text}: {self._reason()}", step, None, None, "weights")
 
@@ -269,8 +274,9 @@ class RepeatedSteps:
         edits, explanations = self._circumstances.edits, self._circumstances.explanations
         limit = CLOSE if self._close is None else CLOSE_AFTER_STEP
         is_small = abs(now - before) <= limit * max(abs(now), abs(before))
-        if reasons := edits or (explanations if is_small else ()):
-            text = f"{'' if edits else 'close: '}{text}; {', '.join(reasons)}"
+        if edits or (explanations and is_small):
+            reasons = self._edits_or_reason() if edits else ", ".join(explanations)
+            text = f"{'' if edits else 'close: '}{text}; {reasons}"
             self._close = self._close or _Difference(text, step, before, now, "loss")
             return
         self._finish("differs", f"{text}: {self._reason()}", step, before, now, "loss")
@@ -295,11 +301,30 @@ class RepeatedSteps:
             text = f"{text}; later steps may differ: {', '.join(unsaved)}, {UNTIL_RESET}"
         self._finish("exact", text)
 
+    def _may_be_mean(self, step: int) -> bool:
+        """Whether the loss of a step may be a mean over steps: one before it has no loss."""
+        return any(mark.loss is None for at, mark in self._expected.items() if at < step)
+
+    def _finish_unsure(self, step: int, before: float, now: float) -> None:
+        """A loss that some steps have differs, and the record ends before any weights can tell."""
+        same = ", the weights before it are the same" if self._counts["weights"] else ""
+        reasons = ", or ".join([self._reason(), *self._circumstances.edits])
+        text = (
+            f"step {step:,} logged {now:.6g}, {self._before} {before:.6g}; not each step has a "
+            f"loss{same}: perhaps only the logged number differs, because a mean over steps "
+            f"starts anew; or {reasons}"
+        )
+        self._finish("close", text, step, before, now, "loss")
+
     def _finish_moved(
         self, text: str, step: int, before: float | None, now: float | None, what: str
     ) -> None:
         reason = ", or ".join([self._reason(), *self._circumstances.edits])
         self._finish("moved", f"{text}: {reason}", step, before, now, what)
+
+    def _edits_or_reason(self) -> str:
+        """What the user changed explains a difference, and so may a state that nothing saves."""
+        return f"{', '.join(self._circumstances.edits)}, or {self._reason()}"
 
     def _reason(self) -> str:
         return ", ".join(self._circumstances.unsaved) or IN_NO_STATE

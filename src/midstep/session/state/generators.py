@@ -7,13 +7,11 @@ anything of the user's.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import logging
 import random
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,15 +20,21 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader, Dataset, IterableDataset
-from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.data import IterableDataset
 
 from midstep.core.protocols import Stateful
 from midstep.data.random_state import (
     Generator,
     find_generators,
     get_generator_state,
+    global_generators,
     set_generator_state,
+)
+from midstep.session.state.search.code_references import Method, references_of_code
+from midstep.session.state.search.references import (
+    is_running_pass,
+    references_of,
+    references_of_declared,
 )
 
 if TYPE_CHECKING:
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("midstep.session")
 MOST_VISITS = 20_000
 """Most objects that one search follows."""
-MOST_ITEMS = 32
-"""Most items of a container that are searched."""
 DEPTH = 6
 """How many references deep to search."""
 
@@ -62,26 +64,15 @@ _PLAIN = (
     types.CodeType,
     range,
 )
-_METHODS = frozenset({"forward", "__call__", "__getitem__", "__getitems__", "__iter__"})
-"""Methods that compute or read samples; other methods of a class are not searched."""
-_OUTSIDE = (
-    "torch.",
-    "numpy.",
-    "midstep.",
-    "_pytest.",
-    "pytest.",
-    "threading",
-    "logging",
-    "asyncio",
-)
 
 
 class GeneratorSearch:
     """Finds generators, and iterators whose position is in no state, by the path to them.
 
     Args:
-        outside: objects that are not searched.
+        outside: objects that are not searched, besides the global generators.
 
+    >>> import functools
     >>> search = GeneratorSearch()
     >>> search.look_at("collate_fn", functools.partial(print, rng=random.Random(0)))
     >>> list(search.generators)
@@ -96,143 +87,63 @@ class GeneratorSearch:
         self.modules: dict[str, nn.Module] = {}
         """Modules, by their path; not those inside of another one."""
         # Kept, so that no object is freed and its id given to another one during the search.
-        self._outside = list(outside)
-        self._seen = {id(each) for each in outside}
+        self._outside = [*outside, *global_generators()]
+        self._seen: set[object] = {id(each) for each in self._outside}
         self._visits = 0
 
     def look_at(self, name: str, value: Any, *, depth: int = DEPTH) -> None:
         """Search what `value` refers to."""
-        waiting = deque([(name, value, depth)])
+        self._search(deque([(name, value, depth)]))
+
+    def look_into_declared(self, name: str, part: Any) -> None:
+        """Search what an optimizer or a scheduler refers to; its own state is saved."""
+        found = _safely(part, references_of_declared)
+        self._search(deque((f"{name}.{key}", each, DEPTH - 1) for key, each in found), saved=True)
+
+    def _search(self, waiting: deque[tuple[str, Any, int]], *, saved: bool = False) -> None:
         while waiting and self._visits < MOST_VISITS:
             path, each, left = waiting.popleft()
-            if isinstance(each, _PLAIN) or id(each) in self._seen:
+            key = each.key if isinstance(each, Method) else id(each)
+            if isinstance(each, _PLAIN) or key in self._seen:
                 continue
-            self._seen.add(id(each))
+            self._seen.add(key)
             self._outside.append(each)
             self._visits += 1
             if isinstance(each, Generator):
                 # A SystemRandom has no state: it draws from the operating system.
                 if not isinstance(each, random.SystemRandom):
-                    self.generators[path] = each
+                    self.generators[_unused(path, self.generators)] = each
                 continue
-            if _is_running_pass(each):
+            if is_running_pass(each):
                 self.unsaved[path] = f"{path} is a running {type(each).__name__}, and its position"
                 continue
-            if isinstance(each, LRScheduler | Optimizer | GradScaler):
+            is_declarable = isinstance(each, LRScheduler | Optimizer | GradScaler)
+            if is_declarable and not saved:
                 self.unsaved[path] = f"{path} is a {type(each).__name__} that was not given, and it"
                 continue
-            if isinstance(each, nn.Module):
+            if isinstance(each, nn.Module) and not saved:
                 self.modules[path] = each
             if left > 0:
-                waiting += [(f"{path}.{key}", part, left - 1) for key, part in _safely(each)]
+                found = _safely(each, references_of_declared if is_declarable else references_of)
+                waiting += [(f"{path}.{key}", part, left - 1) for key, part in found]
 
 
-def _safely(value: Any) -> list[tuple[str, Any]]:
+def _unused(path: str, known: Mapping[str, Any]) -> str:
+    """The path, or a longer one if another generator has it, as that of another hook."""
+    while path in known:
+        path += "_2"
+    return path
+
+
+def _safely(
+    value: Any, references: Callable[[Any], Iterable[tuple[str, Any]]]
+) -> list[tuple[str, Any]]:
     """What a value refers to; nothing if reading its attributes raises, as some proxies do."""
     try:
-        return list(_references(value))
+        return list(references(value))
     except Exception:
         log.debug("an object of type %s cannot be searched", type(value), exc_info=True)
         return []
-
-
-def _is_running_pass(value: Any) -> bool:
-    """Whether this is an iterator over data whose position only it knows."""
-    if isinstance(value, types.GeneratorType):
-        variables = {} if value.gi_frame is None else value.gi_frame.f_locals
-        return any(
-            isinstance(each, DataLoader | _BaseDataLoaderIter) for each in variables.values()
-        )
-    return isinstance(value, _BaseDataLoaderIter | itertools.cycle)
-
-
-def _references(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value refers to, by name. Nothing of the user's is called."""
-    if isinstance(value, types.FunctionType):
-        yield from _of_function(value)
-    elif isinstance(value, types.MethodType):
-        yield "self", value.__self__
-        yield "function", value.__func__
-    elif isinstance(value, types.BuiltinFunctionType):
-        yield "self", value.__self__  # `rng.random` is a method of its generator
-    elif isinstance(value, functools.partial):
-        yield from (("function", value.func), ("arguments", value.args), ("named", value.keywords))
-    elif isinstance(value, Mapping):
-        if isinstance(value, dict):
-            yield from (
-                (str(key), each) for key, each in itertools.islice(value.items(), MOST_ITEMS)
-            )
-    elif isinstance(value, list | tuple | set | frozenset | deque):
-        yield from ((str(i), each) for i, each in enumerate(itertools.islice(value, MOST_ITEMS)))
-    elif isinstance(value, nn.Module):
-        for name, module in value.named_modules():
-            yield from _attributes(module, name)
-            yield from _hooks(module, name)
-    elif isinstance(value, types.CellType):
-        with_content = _cell(value)
-        yield from () if with_content is None else [("value", with_content)]
-    elif not (type(value).__module__ or "").startswith(_OUTSIDE) or isinstance(
-        value, DataLoader | Dataset
-    ):
-        yield from _attributes(value, "")
-
-
-def _attributes(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The attributes of an instance and of its class; not parameters and submodules."""
-    own = getattr(value, "__dict__", {})
-    for name, each in [*own.items(), *_class_attributes(type(value), own)]:
-        if not (isinstance(value, nn.Module) and name.startswith("_") and isinstance(each, dict)):
-            yield f"{prefix}.{name}" if prefix else name, each
-
-
-def _class_attributes(kind: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What the user's classes share between their instances, and what their data methods use."""
-    for each in kind.__mro__:
-        if each is not object and not each.__module__.startswith(_OUTSIDE):
-            for name, value in vars(each).items():
-                is_method = isinstance(value, types.FunctionType | property | classmethod)
-                is_searched = name in _METHODS if is_method else not name.startswith("__")
-                if is_searched and name not in own:
-                    yield name, value
-
-
-def _hooks(module: nn.Module, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The functions that a module calls before or after its forward pass."""
-    for kind in ("_forward_hooks", "_forward_pre_hooks"):
-        for index, hook in enumerate(list(getattr(module, kind, {}).values())):
-            yield f"{prefix}.hook_{index}" if prefix else f"hook_{index}", hook
-
-
-def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Variables of enclosing functions, defaults, and globals that the code names."""
-    code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        content = _cell(cell)
-        if content is not None:
-            yield name, content
-    for index, default in enumerate(function.__defaults__ or ()):
-        yield f"default_{index}", default
-    yield from (function.__kwdefaults__ or {}).items()
-    if not function.__module__ or function.__module__.startswith(_OUTSIDE):
-        return
-    yield from _globals_of(code, function.__globals__)
-
-
-def _globals_of(code: types.CodeType, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    names = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:  # functions inside the function
-        if isinstance(constant, types.CodeType):
-            names |= dict.fromkeys(constant.co_names)
-    for name in names:
-        if name in variables:
-            yield name, variables[name]
-
-
-def _cell(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
 
 
 # -- where to look --------------------------------------------------------------------------------
@@ -258,7 +169,15 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
     if not getattr(loader, "num_workers", 0):  # workers have copies of their own
         search.look_at("dataset", dataset)
         search.look_at("collate_fn", getattr(loader, "collate_fn", None))
+    search_declared(search, parts)
     return search
+
+
+def search_declared(search: GeneratorSearch, parts: TrainingParts) -> None:
+    """Search the optimizers and the scheduler, whose functions and hooks are in no state."""
+    for key, optimizer in zip(parts.optimizer_keys, parts.optimizers, strict=True):
+        search.look_into_declared(key, optimizer)
+    search.look_into_declared("scheduler", parts.scheduler)
 
 
 def declared(parts: TrainingParts) -> list[Any]:
@@ -278,7 +197,8 @@ def generators_in_workers(loader: Any) -> list[str]:
     if not getattr(loader, "num_workers", 0):
         return []
     is_stream = isinstance(loader.dataset, IterableDataset)
-    search = GeneratorSearch([] if is_stream else find_generators(loader.dataset, depth=2))
+    named = [] if is_stream else find_generators(loader.dataset, depth=2, in_containers=False)
+    search = GeneratorSearch(named)
     search.look_at("collate_fn", getattr(loader, "collate_fn", None))
     search.look_at("worker_init_fn", getattr(loader, "worker_init_fn", None))
     if not is_stream:
@@ -316,7 +236,7 @@ def search_frame(frame: types.FrameType | None, known: Sequence[Any]) -> Generat
     if frame is not None:
         for name, value in list(frame.f_locals.items()):
             search.look_at(name, value)
-        for name, value in _globals_of(frame.f_code, frame.f_globals):
+        for name, value in references_of_code(frame.f_code, frame.f_globals, frame.f_locals):
             search.look_at(name, value)
     return search
 
@@ -355,7 +275,10 @@ class UserGenerators:
     def add(self, generators: Mapping[str, Any]) -> list[str]:
         """Save these, too; returns the paths of those that were not known."""
         known = {id(each) for each in self.generators.values()}
-        new = {path: each for path, each in generators.items() if id(each) not in known}
+        new: dict[str, Any] = {}
+        for path, generator in generators.items():
+            if id(generator) not in known:
+                new[_unused(path, {**self.generators, **new})] = generator
         self.generators.update(new)
         for path, generator in new.items():
             if path in self._unclaimed:

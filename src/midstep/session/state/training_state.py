@@ -27,6 +27,7 @@ from midstep.session.state.snapshot import Snapshot, tree_bytes
 from midstep.session.state.step_position import KeptVariables, StepPosition
 from midstep.session.state.training_parts import stateful_loss
 from midstep.session.state.untracked_tensors import (
+    LossAttributes,
     OptimizerAttributes,
     OtherModules,
     UntrackedTensors,
@@ -49,10 +50,20 @@ MOST_MARKS = 1 << 12
 MOST_DOTS = 2
 """An iterator or scheduler with more dots in its path belongs to something else than the step."""
 FOUND_PARTS = frozenset(
-    {"loss_fn", "untracked", "generators", "optimizer_attributes", "steps", "kept"}
+    {
+        "loss_fn",
+        "loss_attributes",
+        "untracked",
+        "generators",
+        "optimizer_attributes",
+        "steps",
+        "kept",
+    }
 )
 """Parts that checkpoints of earlier versions lack."""
-OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes", "steps", "kept"})
+OPTIONAL_PARTS = frozenset(
+    {"generators", "loss_attributes", "optimizer_attributes", "steps", "kept"}
+)
 """Parts that a checkpoint may have and the training no more."""
 
 
@@ -162,6 +173,7 @@ class TrainingState:
         """Modules that were found in the user's own code and that no snapshot holds."""
         self._untracked = UntrackedTensors(parts)
         self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_names)
+        self._loss_attributes = LossAttributes(parts.loss_fn)
         parts.extra_state.check()
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
@@ -329,12 +341,13 @@ class TrainingState:
         """The generators of the loader and its samplers."""
         return list(self._generators.values())
 
-    def restore_position(self, snapshot: Snapshot) -> None:
+    def restore_position(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore the generators and the position in the data; leave everything else unchanged."""
         self.before_restore()
         snapshot.random.restore(self._generators)
         self._position.load_state_dict(snapshot.states["order"])
-        self._position.seek(snapshot.epoch_random)
+        if seek_data:
+            self._position.seek(snapshot.epoch_random)
 
     def begin_epoch(self, epoch: int) -> None:
         """Move to the first sample of an epoch, whatever was trained of it."""
@@ -374,6 +387,7 @@ class TrainingState:
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
             "loss_fn": stateful_loss(parts.loss_fn),
+            "loss_attributes": self._loss_attributes or None,
             "untracked": self._untracked or None,
             "optimizer_attributes": self._attributes or None,
             "generators": self.user_generators or None,

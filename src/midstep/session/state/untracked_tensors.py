@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -346,6 +349,88 @@ def _base_names() -> frozenset[str]:
     plain = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     added = {"step", "_opt_called", "_step_count", "_step_supports_amp_scaling"}
     return frozenset(vars(plain)) | added
+
+
+# -- numbers that a loss counts with --------------------------------------------------------------
+
+MOST_NUMBERS = 256
+"""Numbers of one loss that are saved at most."""
+
+
+class LossAttributes:
+    """Numbers in attributes of a loss of the user's own, such as a counter that anneals a weight.
+
+    Only those that have changed since the start are saved: the others are settings, and belong to
+    the script.
+
+    Args:
+        loss_fn: a module with its submodules, or a callable object; functions have none.
+
+    >>> class Annealed:
+    ...     def __init__(self):
+    ...         self.calls, self.scale = 0, 0.5
+    ...     def __call__(self, output, target):
+    ...         self.calls += 1
+    >>> loss_fn = Annealed()
+    >>> attributes = LossAttributes(loss_fn)
+    >>> loss_fn(1, 2)
+    >>> attributes.state_dict()
+    {'calls': 1}
+    """
+
+    def __init__(self, loss_fn: Any) -> None:
+        named = loss_fn.named_modules() if isinstance(loss_fn, nn.Module) else [("", loss_fn)]
+        self._owners = {
+            f"{name}." if name else "": each for name, each in named if _may_count(each)
+        }
+        self._first = self._numbers()
+
+    def __bool__(self) -> bool:
+        return bool(self._owners)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The numbers that have changed, by their path."""
+        numbers = self._numbers().items()
+        return {path: each for path, each in numbers if not _same_number(each, self._first, path)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the numbers of the state; the others are again as they were at the start."""
+        for path in {**self._numbers(), **state}:
+            prefix, _, name = path.rpartition(".")
+            owner = self._owners.get(f"{prefix}." if prefix else "")
+            if owner is None:
+                continue
+            if path in state or path in self._first:
+                setattr(owner, name, state.get(path, self._first.get(path)))
+            else:  # made after the start
+                delattr(owner, name)
+
+    def _numbers(self) -> dict[str, Any]:
+        found = (
+            (f"{prefix}{name}", value)
+            for prefix, owner in self._owners.items()
+            for name, value in vars(owner).items()
+            if type(value) in (bool, int, float) and name not in _MODE
+        )
+        return dict(islice(found, MOST_NUMBERS))
+
+
+_MODE = frozenset({"training", "_is_full_backward_hook"})
+"""Attributes of every module; the training sets them itself."""
+
+
+def _may_count(owner: Any) -> bool:
+    """Whether this is an object with attributes of a class that is not torch's."""
+    if isinstance(owner, FunctionType | MethodType | functools.partial | type):
+        return False
+    return hasattr(owner, "__dict__") and not type(owner).__module__.startswith("torch.")
+
+
+def _same_number(value: Any, first: Mapping[str, Any], path: str) -> bool:
+    """Whether a number is still what it was; NaN equals NaN."""
+    before = first.get(path)
+    is_same = value == before or (value != value and before != before)  # noqa: PLR0124
+    return type(value) is type(before) and is_same
 
 
 def _has_tensor(value: Any, depth: int = 3) -> bool:
