@@ -97,8 +97,10 @@ class GeneratorSearch:
 
     def look_into_declared(self, name: str, part: Any) -> None:
         """Search what an optimizer or a scheduler refers to; its own state is saved."""
-        found = _safely(part, references_of_declared)
-        self._search(deque((f"{name}.{key}", each, DEPTH - 1) for key, each in found), saved=True)
+        references = _safely(part, references_of_declared)
+        self._search(
+            deque((f"{name}.{key}", each, DEPTH - 1) for key, each in references), saved=True
+        )
 
     def _search(self, waiting: deque[tuple[str, Any, int]], *, saved: bool = False) -> None:
         while waiting and self._visits < MOST_VISITS:
@@ -124,8 +126,10 @@ class GeneratorSearch:
             if isinstance(each, nn.Module) and not saved:
                 self.modules[path] = each
             if left > 0:
-                found = _safely(each, references_of_declared if is_declarable else references_of)
-                waiting += [(f"{path}.{key}", part, left - 1) for key, part in found]
+                references = _safely(
+                    each, references_of_declared if is_declarable else references_of
+                )
+                waiting += [(f"{path}.{key}", part, left - 1) for key, part in references]
 
 
 def _unused(path: str, known: Mapping[str, Any]) -> str:

@@ -406,13 +406,13 @@ class LossAttributes:
                 delattr(owner, name)
 
     def _numbers(self) -> dict[str, Any]:
-        found = (
+        numbers = (
             (f"{prefix}{name}", value)
             for prefix, owner in self._owners.items()
             for name, value in vars(owner).items()
             if type(value) in (bool, int, float) and name not in _MODE
         )
-        return dict(islice(found, MOST_NUMBERS))
+        return dict(islice(numbers, MOST_NUMBERS))
 
 
 _MODE = frozenset({"training", "_is_full_backward_hook"})
