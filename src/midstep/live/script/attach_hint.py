@@ -63,7 +63,7 @@ def attach_hint(
         loop = "for epoch in run.epochs(number_of_epochs):"
     return [
         "going back and resuming need the local variables of a script, which midstep run cannot "
-        f"reach; these lines in {_place_of(names.methods_of(codes), file)} add both:",
+        f"reach; these lines in {_where(names.methods_of(codes), file)} add both:",
         "    import midstep",
         f"    with midstep.attach({', '.join(arguments)}) as run:",
         f"        {loop}",
@@ -72,17 +72,17 @@ def attach_hint(
     ]
 
 
-def _place_of(methods: Sequence[Method], file: str) -> str:
+def _where(methods: Sequence[Method], file: str) -> str:
     """Where the lines belong: in a method if they use `self`, which is unknown elsewhere."""
     if not methods:
         return file
     first, *others = methods
-    place = f"the method {first.name} of {file}"
+    words = f"the method {first.name} of {file}"
     if others:
-        return f"{place} ({', '.join(f'{each.code} is that of {each.name}' for each in others)})"
+        return f"{words} ({', '.join(f'{each.code} is that of {each.name}' for each in others)})"
     if first.variable is not None:  # the loop may be there, around a method that makes one step
-        place += f", or around its call with {first.variable} in place of self,"
-    return place
+        words += f", or around its call with {first.variable} in place of self,"
+    return words
 
 
 def _declared(names: ScriptNames) -> list[str]:
