@@ -36,8 +36,8 @@ def ready(way: str, state: str, save_dir: Path) -> Iterator[WarmProcess]:
 
 
 def unexpected(errors: str) -> list[str]:
-    """What is said besides where the run is and how it ended."""
-    said = ("midstep: run ", "midstep: stopped after ")
+    """What is said besides where the run is, where it paused and how it ended."""
+    said = ("midstep: run ", "midstep: paused before ", "midstep: stopped after ")
     return [line for line in errors.splitlines() if not line.startswith(said)]
 
 
