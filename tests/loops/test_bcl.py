@@ -232,7 +232,7 @@ def test_competition_that_raises_is_reported_once_and_training_goes_on(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr("midstep.models.competitive.bcl_layer.compete", broken)
+    monkeypatch.setattr("midstep.models.competitive.bcl_step.compete", broken)
     assert training.train(run).steps == 12
     events = FactsReader(run.dir).events()
     told = [event for event in events if event.get("kind") == "hook_off"]

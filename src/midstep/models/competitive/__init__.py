@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from midstep.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from midstep.models.competitive.bcl_layer import BCL as BCL
+    from midstep.models.competitive.bcl_step import BCL as BCL
     from midstep.models.competitive.settings import VARIANTS as VARIANTS
     from midstep.models.competitive.settings import BCLConfig as BCLConfig
     from midstep.models.competitive.settings import Variant as Variant
 
 __all__, __getattr__, __dir__ = lazy_names(
-    __name__, {".bcl_layer": "BCL", ".settings": "BCLConfig VARIANTS Variant"}
+    __name__, {".bcl_step": "BCL", ".settings": "BCLConfig VARIANTS Variant"}
 )

@@ -1,4 +1,4 @@
-"""Competitive learning on a linear layer: one forward hook, which adds one backward hook.
+"""The step of competitive learning on a linear layer: a forward hook, which adds a backward hook.
 
 The forward hook computes everything without gradients, from the layer's input, output and weights
 at that moment. An activation that is changed in place later has no effect on it. The backward hook

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from midstep.core.errors import ConfigError
 from midstep.core.protocols import Stateful
 from midstep.models.competitive import BCL, VARIANTS, BCLConfig, Variant
-from midstep.models.competitive import bcl_layer as layer_module
+from midstep.models.competitive import bcl_step as layer_module
 
 
 def made_layer(inputs: int = 6, features: int = 5, seed: int = 0) -> nn.Linear:
