@@ -72,6 +72,12 @@ def test_settings_in_variables_add_to_those_that_were_parsed():
     assert settings.values == {"lr": 0.5, "width": 8, "BATCH_SIZE": 16, "device": "cpu"}
 
 
+def test_options_may_have_the_names_of_attributes_of_parts():
+    settings = ScriptSettings()
+    settings.add(argparse.Namespace(state_dict="start.pt", batch_sampler="length", lr=0.1))
+    assert settings.values == {"state_dict": "start.pt", "batch_sampler": "length", "lr": 0.1}
+
+
 def test_parts_of_a_training_are_no_settings_whatever_their_variable_is_called():
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -55,7 +55,9 @@ describe("the cause of a stop", () => {
   });
 
   it("that is a share of the loss is said once", () => {
-    const shared = { ...evidence, title: "Loss rose to 9.1.", cause: "Sample 20 carries 69 % of the loss" };
+    const cause = "Sample 20 carries 69 % of the loss";
+    const note = "1 of 32 samples carries 69 % of the loss";
+    const shared = { ...evidence, title: "Loss rose to 9.1.", cause, samples: [20], note };
     expect(statusPillOf({ ...state, breakpoint: shared }, live)).toMatchObject({
       title: "Loss rose to 9.1.",
       text: "Sample 20 carries 69 % of the loss · loss z-score 12.5 > 4",

@@ -51,7 +51,7 @@ function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
     // A cause that is a sample's share of the loss says what the note says.
-    const isSaid = breakpoint.cause?.endsWith("of the loss");
+    const isSaid = samples.length === 1 && breakpoint.cause?.endsWith("of the loss");
     const evidence = evidenceText(isSaid ? { ...breakpoint, note: null } : breakpoint);
     const hit = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
     const text = reason ? `${hit}. ${reason}` : hit;

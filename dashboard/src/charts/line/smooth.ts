@@ -42,11 +42,11 @@ class SideSums {
 }
 
 /**
- * A whole column, smoothed without lag in two passes; `weight` (0…1) is what a point counts less for each one nearer.
+ * A whole column, smoothed without lag in two passes; a point counts `weight` (0…1) times as much as the next nearer one.
  *
  * A mean of the points before would lag: of a falling loss it lies above. A mean of both sides lags at the ends, which a
  * fitted line does not. A value that is not finite stays a gap (NaN). Values beyond `fence` are left out, and the line
- * goes on straight through them.
+ * continues straight through them.
  */
 export function smooth(
   values: ArrayLike<number>,

@@ -42,7 +42,7 @@ describe("Trend", () => {
     }
   });
 
-  it("goes on level through many unusual values that come one by one", () => {
+  it("continues level through many unusual values that come one by one", () => {
     const spiked = Float64Array.from({ length: 2_060 }, (_, index) =>
       index < 2_000 ? (value[index % 900] ?? 0) : 1e5,
     );

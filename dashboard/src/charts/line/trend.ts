@@ -12,7 +12,7 @@ const REACH = 12;
 const GROWTH = 1 / 16;
 
 export interface TrendOptions {
-  /** What a point counts less in the smoothed line for each one nearer. */
+  /** A point counts so many times as much in the smoothed line as the next nearer one: 0 to 1. */
   smoothing: number;
   /** Whether unusual values are left out of the smoothed line. */
   robust: boolean;

@@ -112,8 +112,8 @@ def show(run: RunName, save_dir: SaveDir = DEFAULT_SAVE_DIR, as_json: AsJson = F
 def find_run(run: str, save_dir: Path) -> Path:
     """Return the directory of a run, from a path, an id, a directory, a name or an id's start.
 
-    They are tried in this order. A complete name comes before the start of an id, because ids are
-    random: whether one begins with a name is chance.
+    A path is tried first, then ids and directories, then names. A complete name comes before the
+    start of an id, because ids are random: whether one begins with a name is chance.
     """
     from midstep.facts.index.run_query import RunQuery
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from midstep.client.client import DEFAULT_SAVE_DIR
 from midstep.core.standard_streams import print_notice
 from midstep.live.mode import current_mode
 from midstep.live.notebook.run_display import relative
@@ -17,9 +18,6 @@ from midstep.live.notebook.run_display import relative
 if TYPE_CHECKING:
     from midstep.live.run_socket import RunSocketServer
     from midstep.session import Run
-
-USUAL_FOLDER = Path("outputs/runs")
-"""Where `midstep ctl` looks for runs without --save-dir."""
 
 
 def announce_first_pause(run: Run, server: RunSocketServer | None) -> Callable[[], None]:
@@ -75,7 +73,7 @@ def _resume_command(directory: Path) -> str:
     """The command that resumes the run, for a terminal in the present folder."""
     words = ["midstep", "ctl", "resume"]
     folder = relative(directory.parent)
-    if folder != USUAL_FOLDER:
+    if folder != Path(DEFAULT_SAVE_DIR):  # where `midstep ctl` looks without --save-dir
         words += ["--save-dir", str(folder)]
     # By its directory: another run may have the same name.
     if any(lease.parent != directory for lease in directory.parent.glob("*/lease.json")):

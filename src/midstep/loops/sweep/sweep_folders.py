@@ -39,20 +39,27 @@ def find_sweep(name: str, root: Path = DEFAULT_SWEEPS) -> Path:
 def new_sweep_folder(root: Path, name: str, at: datetime) -> Path:
     """Make the folder of a new sweep."""
     stem = f"exp_{at.astimezone(UTC):%Y%m%dT%H%M%SZ}_{slug(name)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_make(root, error) from error
     for attempt in range(1, _TRIES):
         folder = root / (stem if attempt == 1 else f"{stem}-{attempt}")
         try:
-            root.mkdir(parents=True, exist_ok=True)
             folder.mkdir(0o700)
         except FileExistsError:
             continue
         except OSError as error:
-            raise StorageError(
-                f"cannot make the folder {folder}: {error.strerror or error}; choose another one "
-                "with hydra.sweep.dir=FOLDER"
-            ) from error
+            raise _cannot_make(folder, error) from error
         return folder
     raise StorageError(f"{root} already has {_TRIES} sweeps {name!r} of this second; try again")
+
+
+def _cannot_make(folder: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot make the folder {folder}: {error.strerror or error}; choose another one with "
+        "hydra.sweep.dir=FOLDER"
+    )
 
 
 def find_same(root: Path, plan: SweepPlan) -> tuple[Path, SweepPlan] | None:

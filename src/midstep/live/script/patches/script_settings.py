@@ -16,9 +16,9 @@ _VARIABLE = re.compile(
     r"(.*[._])?(config|cfg|conf|args|opts?|hparams|hps|flags|settings|hyper_?param(eter)?s)\d?$",
     re.IGNORECASE,
 )
-_OF_TRAINING_PARTS = ("param_groups", "state_dict", "parameters", "batch_sampler", "__next__")
-"""An optimizer, a scheduler, a module, a loader or an iterator has one of these attributes; their
-other attributes are no settings, even if the variable is called `opt` or `config.model`."""
+_OF_TRAINING_PARTS = ("state_dict", "parameters", "__next__")
+"""The class of an optimizer, a scheduler, a module or an iterator has one of these; attributes of
+such an object are no settings, even if the variable is called `opt` or `config.model`."""
 MOST_DEPTH = 4
 MOST_SETTINGS = 256
 LONGEST_TEXT = 500
@@ -63,7 +63,7 @@ def plain_settings(given: Any, depth: int = 0) -> Any:
     fields = given if is_mapping else getattr(given, "__dict__", None)
     if not isinstance(fields, Mapping) or depth > MOST_DEPTH:
         return None
-    if not is_mapping and any(hasattr(given, name) for name in _OF_TRAINING_PARTS):
+    if not is_mapping and _is_training_part(type(given)):
         return None
     settings: dict[str, Any] = {}
     for name, value in list(fields.items())[:MOST_SETTINGS]:
@@ -73,6 +73,12 @@ def plain_settings(given: Any, depth: int = 0) -> Any:
         if plain is not None:
             settings[str(name)] = plain
     return settings or None
+
+
+def _is_training_part(kind: type) -> bool:
+    """By the class: an option of the user's may be called `state_dict`, too."""
+    is_loader = any(each.__module__ == "torch.utils.data.dataloader" for each in kind.__mro__)
+    return is_loader or any(hasattr(kind, name) for name in _OF_TRAINING_PARTS)
 
 
 def _is_omegaconf(value: Any) -> bool:
