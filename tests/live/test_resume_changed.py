@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import random
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from midstep.core.errors import ConfigError
+from midstep.core.moments import Moment
 from midstep.facts import FactsReader
 from midstep.live import attach
+from midstep.live.loop_replay import LoopReplay
 from tests.live.resumable import STEPS, Resumable
 
 STOP = 9
@@ -126,6 +130,62 @@ def test_a_change_of_the_second_optimizer_keeps_the_moments_of_both(tmp_path):
     assert optimizer["D"].param_groups[0]["lr"] == 0.5
     (fact,) = facts(tmp_path, "change_allowed")
     assert fact["field"] == "optimizer.D"
+
+
+def drawn_in_loop(tmp_path: Any, count: int, rate: float, **settings: Any) -> list[float]:
+    """What each step draws from a generator that the script makes right before its loop."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    drawn: list[float] = []
+    with attach(
+        model, optimizer, None, save_dir=tmp_path, run_name="run", resume="auto", **settings
+    ) as run:
+        rng = random.Random(7)
+        for _ in run.steps(count):
+            drawn.append(rng.random())
+            loss = (drawn[-1] * model(torch.ones(1, 2))).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            run.log(loss=loss)
+    return drawn
+
+
+def test_a_generator_of_the_loop_continues_although_the_optimizer_changed(tmp_path):
+    rng = random.Random(7)
+    expected = [rng.random() for _ in range(6)]
+    assert drawn_in_loop(tmp_path, 4, 0.1) == expected[:4]
+    assert drawn_in_loop(tmp_path, 6, 0.2, allow_changed=("optimizer",)) == expected[4:]
+
+
+def test_the_sums_of_an_epoch_that_begins_again_have_no_earlier_steps(tmp_path):
+    stopped(tmp_path)
+    again = Resumable(tmp_path)
+    again.loader = DataLoader(again.loader.dataset, batch_size=11, shuffle=True)
+    with again.attach(allow_changed=("batch_size",)) as run:
+        again.train(run)
+    losses = [float.fromhex(loss) for _, _, loss in again.seen]
+    ends = [e for e in FactsReader(tmp_path / "run").events() if e["moment"] == Moment.EPOCH_END]
+    means = [each["train_loss"] for each in ends[-2:]]
+    assert means == pytest.approx([sum(losses[:2]) / 2, sum(losses[2:]) / 2])
+
+
+def test_the_checkpoint_of_the_resume_is_forgotten_after_the_first_step(tmp_path):
+    stopped(tmp_path)
+    again = with_other_rate(Resumable(tmp_path))
+    kept: list[Any] = []
+    with again.attach(allow_changed=("optimizer",)) as run:
+        (replay,) = [
+            each
+            for each in gc.get_objects()
+            if type(each) is LoopReplay and each._state.parts.model is again.model
+        ]
+        kept.append(replay._changed_point)
+        again.train(run, lambda _told: kept.append(replay._changed_point))
+        assert replay.restored is None
+    assert kept[0] is kept[1] is not None
+    assert kept[2:] == [None] * (len(kept) - 2)
 
 
 @pytest.mark.parametrize("given", ["colour", ("colour",)])

@@ -6,6 +6,7 @@ import itertools
 import random
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from random import gauss
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 import torch
 from numpy.random import standard_normal
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR, SequentialLR
-from torch.utils.data import DataLoader, random_split
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, SequentialLR
+from torch.utils.data import DataLoader, Dataset, random_split
 
 from midstep.data.random_state import find_generators
+from midstep.session.config import SessionConfig
+from midstep.session.engine.resume import training_fingerprints
 from midstep.session.state.generators import GeneratorSearch, UserGenerators, search_parts
 from midstep.session.state.training_parts import TrainingParts
 from tests.checkers import own_noise
@@ -45,6 +48,71 @@ class AddNoise(torch.autograd.Function):
     @staticmethod
     def forward(_ctx: Any, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         return x + RNG.random()
+
+
+class SamplingNoise(nn.Module):
+    """Not called: its owner uses another method of it."""
+
+    def sample(self, x: torch.Tensor) -> torch.Tensor:
+        return x + RNG.random()
+
+
+class UsesSubmodule(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.noise = SamplingNoise()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.noise.sample(x)  # type: ignore[no-any-return]
+
+
+class DrawingStep(torch.optim.SGD):
+    """Its step reaches the generator through a method of its own."""
+
+    def step(self, closure: Any = None) -> Any:
+        self.draw()
+        return super().step(closure)
+
+    def draw(self) -> float:
+        return RNG.random()
+
+
+class DrawingRate(LRScheduler):
+    def get_lr(self) -> list[float]:  # type: ignore[override]
+        return [each["lr"] + 0 * RNG.random() for each in self.optimizer.param_groups]
+
+
+class Jitter:
+    """A transform with a generator of its own."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(5)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.rng.random()
+
+
+class Compose:
+    """As torchvision has it: transforms in a list."""
+
+    def __init__(self, transforms: list[Any]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        for each in self.transforms:
+            x = each(x)
+        return x
+
+
+class Transformed(Dataset[torch.Tensor]):
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.transform(torch.tensor(float(index)))  # type: ignore[no-any-return]
 
 
 class Trainer:
@@ -111,6 +179,7 @@ PLACES: dict[str, Callable[[], Any]] = {
     "a method of an object in a closure": by_object,
     "a class that a function names": lambda: by_class,
     "a class method": lambda: by_class_method,
+    "a method of a submodule": UsesSubmodule,
     "an autograd function": lambda: by_autograd,
     "a backward hook of a module": with_backward_hook,
     "a hook of a gradient": lambda: with_gradient_hooks("register_hook"),
@@ -188,6 +257,20 @@ def test_what_an_optimizer_keeps_is_searched_and_its_parts_are_no_alarm():
     assert [*search.modules] == ["model"]
 
 
+def test_the_step_of_the_users_optimizer_is_searched():
+    search = search_parts(parts(optimizer=DrawingStep), [])
+    assert [id(each) for each in search.generators.values()] == [id(RNG)]
+    assert not search.unsaved
+
+
+def test_the_rates_of_the_users_scheduler_are_searched():
+    one = parts()
+    one.scheduler = DrawingRate(one.optimizer)
+    search = search_parts(one, [])
+    assert [id(each) for each in search.generators.values()] == [id(RNG)]
+    assert not search.unsaved
+
+
 def test_the_functions_of_nested_schedulers_are_searched():
     one = parts()
     inner = [LambdaLR(one.optimizer, drawing()), LambdaLR(one.optimizer, drawing())]
@@ -236,3 +319,11 @@ def test_an_iterator_without_a_pass_is_no_alarm(value):
     search = GeneratorSearch()
     search.look_at("value", value)
     assert not search.unsaved
+
+
+def test_the_fingerprint_of_a_dataset_moves_no_generator_of_its_transforms():
+    jitter = Jitter()
+    loader = DataLoader(Transformed(Compose([Compose([jitter])])), batch_size=2)
+    before, expected = jitter.rng.getstate(), random.Random(5).getstate()
+    training_fingerprints(replace(parts(), train_loader=loader), SessionConfig())
+    assert jitter.rng.getstate() == before == expected

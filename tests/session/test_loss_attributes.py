@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -62,3 +64,54 @@ def test_the_mode_of_a_module_is_no_counter():
     attributes = LossAttributes(loss_fn)
     loss_fn.eval()
     assert attributes.state_dict() == {}
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Refuses each assignment to its attributes."""
+
+    alpha: float = 0.5
+
+    def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return self.alpha * (output - target).abs().mean()
+
+
+class RunningLoss(nn.Module):
+    """Keeps a running loss, which is None before the first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: float | None = None
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        loss = (output - target).abs().mean()
+        self.running = loss.item() if self.running is None else 0.5 * self.running
+        return loss
+
+
+def test_a_number_that_has_not_changed_is_not_set():
+    attributes = LossAttributes(Frozen())
+    assert attributes
+    attributes.load_state_dict(attributes.state_dict())
+
+
+def test_a_number_that_was_none_at_the_start_is_none_again():
+    loss_fn = RunningLoss()
+    attributes = LossAttributes(loss_fn)
+    start = attributes.state_dict()
+    loss_fn(X, 0 * X)
+    middle = attributes.state_dict()
+    loss_fn(X, 0 * X)
+    attributes.load_state_dict(middle)
+    assert loss_fn.running == 1.0
+    attributes.load_state_dict(start)
+    assert loss_fn.running is None
+
+
+def test_a_number_that_was_made_after_the_start_is_removed():
+    loss_fn = RunningLoss()
+    attributes = LossAttributes(loss_fn)
+    start = attributes.state_dict()
+    loss_fn.calls = 3
+    attributes.load_state_dict(start)
+    assert not hasattr(loss_fn, "calls")

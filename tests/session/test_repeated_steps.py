@@ -99,6 +99,7 @@ def test_a_mean_over_steps_that_starts_anew_is_no_alarm(count):
     record = every(count)
     result = compared({count: record[count]._replace(loss=9.0)}, record=record)
     assert (result.verdict, result.exact, result.step) == ("close", None, count)
+    assert "; not every step logs a loss" in result.text
     assert "only the logged number differs" in result.text
     assert "or something that is in no state has moved" in result.text
 

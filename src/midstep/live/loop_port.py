@@ -353,7 +353,8 @@ class LoopPort:
             self._loop.epoch_ended()
         self._epochs.record()
         if self._engine is not None and self._replay is not None:
-            self._replay.in_pass, self._replay.restored = False, None
+            self._replay.in_pass = False
+            self._replay.forget_resume()
             self._engine.rewind.ring.clear()  # no state of a finished epoch can be reached
             self._replay.restart()
             self._engine.epoch_finished()
@@ -436,7 +437,8 @@ class LoopPort:
                 if self._loop is not None:
                     order = self._order if self._has_loader else None
                     self.refusals.check_iteration(order, batch_came_first=self._has_batch_before)
-                replay.in_pass, replay.restored = in_pass, None
+                replay.in_pass = in_pass
+                replay.forget_resume()
                 # From the first step on: a pause before it has no new state to save.
                 engine.training_thread = threading.get_ident()
                 engine.step_finished(can_go_back=in_pass)

@@ -103,6 +103,12 @@ class LoopReplay:
                 position.loop, position.index = call, 0
         return True
 
+    def forget_resume(self) -> None:
+        """Free the checkpoint of the resume: nothing is restored from it any more."""
+        self.restored = None
+        if self._unplaced is None:
+            self._changed_point = None
+
     def _restore(self, snapshot: Snapshot, *, seek_data: bool) -> None:
         """Restore without changing the timeline, which the open run has chosen."""
         timeline = self._state.timeline

@@ -95,7 +95,8 @@ class SavedTraining:
             )
             undo.callback(engine.close)
             engine.comparisons.given_settings = given
-            engine.report_moved = lambda words: self._report(f"a resume will not be exact: {words}")
+            report = self._report  # not `self`, which has the checkpoint of the resume
+            engine.report_moved = lambda words: report(f"a resume will not be exact: {words}")
             engine.open(self.resume_point, inexact)
             engine.name_untracked()
             loop.use(engine, replay)

@@ -16,6 +16,7 @@ from midstep.session.engine.rank_resume import agree_on_checkpoint, decline_resu
 from midstep.session.engine.recorded_history import RecordedHistory
 from midstep.session.ranks import RankGroup, why_no_state
 from midstep.session.state.extra_state import extra_state_differs
+from midstep.session.state.generators import GeneratorSearch
 from midstep.session.state.training_parts import TrainingParts, clock_state
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[s
     """What identifies the training at a resume. Reads 32 items and moves no generator."""
     loader = parts.train_loader
     dataset = getattr(loader, "dataset", None)
-    # Reading an item may draw from a generator that the dataset or its transform holds.
-    with preserve_rng(find_generators(dataset, depth=2)):
+    # Reading an item may draw from a generator that the dataset or one of its transforms uses.
+    search = GeneratorSearch()
+    search.look_at("dataset", dataset)
+    with preserve_rng([*find_generators(dataset, depth=2), *search.generators.values()]):
         known = fingerprints(
             model=parts.model if why_no_state(parts.model) is None else None,
             optimizer=parts.optimizer,
@@ -184,6 +187,8 @@ def restore_resume_point(
         state.restore_position(snapshot, seek_data=seek_data)
     elif seek_data:
         state.begin_epoch(snapshot.epoch)
+    else:  # the epoch starts again, and the sums that were loaded above are of its first attempt
+        state.progress.begin_epoch(state.step)
 
 
 def _load_matching(model: torch.nn.Module, saved: Mapping[str, Any]) -> None:

@@ -44,7 +44,8 @@ class StepComparison:
     """`exact`: all compared bits are equal to the record. `repeatable`: there is no record, and a
     step that was made twice came out alike. `moved`: ids or learning rate differ. `differs`: the
     loss or the weights differ. `close`: they differ, and the circumstances explain it, or only the
-    logged number does. None: nothing was compared."""
+    logged number does, or it is unknown whether the weights differ, because only some steps log a
+    loss. None: nothing was compared."""
     text: str
     steps: int = 0
     """How many steps were compared."""
@@ -86,7 +87,7 @@ class RepeatedSteps:
 
     A loss that differs is only called a difference if the weights differ too: the user may log a
     mean over steps, which starts from zero in another process. Where no weights can tell, a loss
-    that each step has is compared as it is, and one that only some steps have may be such a mean.
+    is compared as it is, unless a step before it lacks a loss: then it may be such a mean.
     After a difference that is explained, ids and learning rate are compared further, since nothing
     explains those.
 
@@ -310,8 +311,8 @@ class RepeatedSteps:
         same = ", the weights before it are the same" if self._counts["weights"] else ""
         reasons = ", or ".join([self._reason(), *self._circumstances.edits])
         text = (
-            f"step {step:,} logged {now:.6g}, {self._before} {before:.6g}; not each step has a "
-            f"loss{same}: perhaps only the logged number differs, because a mean over steps "
+            f"step {step:,} logged {now:.6g}, {self._before} {before:.6g}; not every step logs "
+            f"a loss{same}: perhaps only the logged number differs, because a mean over steps "
             f"starts anew; or {reasons}"
         )
         self._finish("close", text, step, before, now, "loss")

@@ -301,7 +301,8 @@ class TrainingState:
     def restore_found(self, snapshot: Snapshot) -> None:
         """Restore what was found besides the declared parts, where both have it."""
         for name in FOUND_PARTS & snapshot.states.keys():
-            part = self._stateful().get(name)
+            # A loop makes generators after the resume, and gets their states then.
+            part = self.user_generators if name == "generators" else self._stateful().get(name)
             if part is not None:
                 part.load_state_dict(snapshot.states[name])
 

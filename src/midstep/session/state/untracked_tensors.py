@@ -383,6 +383,7 @@ class LossAttributes:
         self._owners = {
             f"{name}." if name else "": each for name, each in named if _may_count(each)
         }
+        self._first_vars = {prefix: dict(vars(each)) for prefix, each in self._owners.items()}
         self._first = self._numbers()
 
     def __bool__(self) -> bool:
@@ -391,30 +392,38 @@ class LossAttributes:
     def state_dict(self) -> dict[str, Any]:
         """The numbers that have changed, by their path."""
         numbers = self._numbers().items()
-        return {path: each for path, each in numbers if not _same_number(each, self._first, path)}
+        return {
+            path: each for path, each in numbers if not _same_number(each, self._first.get(path))
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the numbers of the state; the others are again as they were at the start."""
         for path in {**self._numbers(), **state}:
-            prefix, _, name = path.rpartition(".")
-            owner = self._owners.get(f"{prefix}." if prefix else "")
+            start, dot, name = path.rpartition(".")
+            prefix = start + dot
+            owner = self._owners.get(prefix)
             if owner is None:
                 continue
-            if path in state or path in self._first:
-                setattr(owner, name, state.get(path, self._first.get(path)))
-            else:  # made after the start
+            first = self._first_vars[prefix]
+            if path not in state and name not in first:  # made after the start
                 delattr(owner, name)
+                continue
+            value = state[path] if path in state else first[name]
+            # A frozen object refuses to be set, and what has not changed need not be.
+            if not _same_number(vars(owner).get(name), value):
+                setattr(owner, name, value)
 
     def _numbers(self) -> dict[str, Any]:
         numbers = (
             (f"{prefix}{name}", value)
             for prefix, owner in self._owners.items()
             for name, value in vars(owner).items()
-            if type(value) in (bool, int, float) and name not in _MODE
+            if type(value) in _NUMBERS and name not in _MODE
         )
         return dict(islice(numbers, MOST_NUMBERS))
 
 
+_NUMBERS = (bool, int, float)
 _MODE = frozenset({"training", "_is_full_backward_hook"})
 """Attributes of every module; the training sets them itself."""
 
@@ -426,11 +435,11 @@ def _may_count(owner: Any) -> bool:
     return hasattr(owner, "__dict__") and not type(owner).__module__.startswith("torch.")
 
 
-def _same_number(value: Any, first: Mapping[str, Any], path: str) -> bool:
-    """Whether a number is still what it was; NaN equals NaN."""
-    before = first.get(path)
-    is_same = value == before or (value != value and before != before)  # noqa: PLR0124
-    return type(value) is type(before) and is_same
+def _same_number(value: Any, before: Any) -> bool:
+    """Whether a number is still what it was; NaN equals NaN. False for anything else."""
+    if type(value) not in _NUMBERS or type(value) is not type(before):
+        return False
+    return bool(value == before or (value != value and before != before))  # noqa: PLR0124
 
 
 def _has_tensor(value: Any, depth: int = 3) -> bool:

@@ -115,10 +115,17 @@ def _used(
             for name, each in _named(vars(base), searched).items():
                 if function_of(each) is not None or kind is value:
                     yield f"{path}.{name}", bound(each, value)
-        inner = {} if kind is value else _named(getattr(value, "__dict__", {}), names)
+        inner = {} if kind is value else _named(_attributes(value), names)
     if depth:
         for name, each in inner.items():
             yield from _used(f"{path}.{name}", each, names, depth - 1)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object holds by name; a module of torch keeps its submodules apart."""
+    own = getattr(value, "__dict__", {})
+    submodules = own.get("_modules")
+    return {**own, **submodules} if isinstance(submodules, dict) else own
 
 
 def _named(attributes: Mapping[str, Any], names: Mapping[str, object]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import itertools
 import types
 from collections import deque
@@ -27,6 +28,8 @@ MOST_ITEMS = 32
 """Most items of a container that are searched."""
 _METHODS = frozenset({"forward", "__call__", "__getitem__", "__getitems__", "__iter__"})
 """Methods that compute or read samples; other methods of a class are not searched."""
+_DECLARED_METHODS = ("step", "get_lr")
+"""Methods of the user's own optimizers and schedulers that are searched."""
 _LAZY = (map, filter, zip, enumerate, reversed)
 """Iterators over other ones; those of `itertools` are, too."""
 _SEQUENCE_ITERATORS = frozenset({"list_iterator", "tuple_iterator"})
@@ -116,6 +119,11 @@ def references_of_declared(part: Any) -> Iterator[tuple[str, Any]]:
             yield from _by_position(f"{name}.", each)
         elif name not in base:
             yield name, each
+    for kind in filter(is_users_class, type(part).__mro__):
+        for name in _DECLARED_METHODS:
+            if (function := function_of(vars(kind).get(name))) is not None:
+                # torch replaces `step` of the class by a function that calls it.
+                yield name, bound(inspect.unwrap(function), part)
     for index, group in enumerate(getattr(part, "param_groups", ())):
         for position, tensor in enumerate(group["params"]):
             yield from _tensor_hooks(tensor, f"{index}.{position}")
