@@ -438,7 +438,8 @@ class LoopPort:
                     order = self._order if self._has_loader else None
                     self.refusals.check_iteration(order, batch_came_first=self._has_batch_before)
                 replay.in_pass = in_pass
-                replay.forget_resume()
+                if replay.restored is not None:
+                    replay.forget_resume()
                 # From the first step on: a pause before it has no new state to save.
                 engine.training_thread = threading.get_ident()
                 engine.step_finished(can_go_back=in_pass)

@@ -70,7 +70,9 @@ class LoopReplay:
             return 0
         self._restore(snapshot, seek_data=True)
         has_begun = snapshot.states["order"]["begun"] or snapshot.states.get("steps")
-        self.restored = snapshot if has_begun else None
+        self.restored = snapshot
+        if not has_begun:
+            self.forget_resume()
         return snapshot.epoch
 
     def begin_pass(self) -> None:
@@ -101,6 +103,7 @@ class LoopReplay:
             self._restore(snapshot, seek_data=True)
             if call != saved_loop:  # the checkpoint was taken before this loop
                 position.loop, position.index = call, 0
+            self.forget_resume()
         return True
 
     def forget_resume(self) -> None:
