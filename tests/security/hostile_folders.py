@@ -198,8 +198,8 @@ def endless_times(folder: Path, _: Path) -> None:
 def line_bombs(folder: Path, _: Path) -> None:
     """Lines that are slow to search: heads without tails, and nothing but line ends."""
     with (folder / "facts" / "events.jsonl").open("ab") as file:
-        file.write(b'{"schema_version":2,"seq":1,' * 50_000 + b"\n")
-        file.write(b',"crc":"00000000"}' * 60_000 + b"\n" * 1_000_000)
+        file.write(b'{"schema_version":2,"seq":1,' * 150_000 + b"\n")
+        file.write(b',"crc":"00000000"}' * 200_000 + b"\n" * 3_000_000)
 
 
 def frame_bombs(folder: Path, _: Path) -> None:

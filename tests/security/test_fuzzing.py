@@ -35,8 +35,8 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES, SOAK_EXAMPLES = 4, 50
-SHORT_FORM_EXAMPLES = 2
+EXAMPLES, SOAK_EXAMPLES = 10, 50
+SHORT_FORM_EXAMPLES = 4
 """Short forms share their handlers with the long; what is their own is the way to the run."""
 TAKES_NOTHING = (
     "GET /api/v1/health",
